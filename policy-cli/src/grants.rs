@@ -1,6 +1,7 @@
 //! ReferenceGrants with the references that use them, and references that have none. What permits a
 //! reference is the engine's answer.
 
+mod delegations;
 pub(crate) mod manifest;
 mod report;
 mod text;
@@ -11,6 +12,7 @@ pub(crate) use report::{
 
 use crate::cluster::undetermined;
 use crate::inventory::Inventory;
+use delegations::Delegations;
 use manifest::GrantManifests;
 use policy_core::ObjectRef;
 use policy_crds::resource::{GrantFrom, GrantTo};
@@ -34,11 +36,12 @@ pub(crate) fn report(inventory: &Inventory) -> GrantsReport {
             }
         }
     }
+    let delegations = Delegations::of(inventory);
     let shown = |namespace: &str| inventory.scope.contains(namespace);
     let existing = || inventory.compiled.objects.iter().filter(|object| is_grant(object));
     let mut grants: Vec<ReferenceGrantItem> = existing()
         .filter(|object| shown(&object.meta.key.namespace))
-        .map(|object| item(inventory, object, &uses))
+        .map(|object| item(inventory, object, &uses, &delegations))
         .collect();
     grants.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     let mut manifests = GrantManifests::new(existing().map(|object| object.meta.key.clone()));
@@ -64,7 +67,12 @@ fn is_grant(object: &Object) -> bool {
     object.meta.key.kind == Kind::ReferenceGrant
 }
 
-fn item(inventory: &Inventory, object: &Object, uses: &UsesByEntry<'_>) -> ReferenceGrantItem {
+fn item(
+    inventory: &Inventory,
+    object: &Object,
+    uses: &UsesByEntry<'_>,
+    delegations: &Delegations,
+) -> ReferenceGrantItem {
     let ObjectKey { namespace, name, .. } = &object.meta.key;
     let (errors, entries) = match &object.body {
         Body::Invalid(invalid) => {
@@ -76,7 +84,7 @@ fn item(inventory: &Inventory, object: &Object, uses: &UsesByEntry<'_>) -> Refer
                 for (j, to) in grant.to.iter().enumerate() {
                     let entry = GrantEntry { grant: object.meta.key.clone(), from: i, to: j };
                     let users = uses.get(&entry).map(Vec::as_slice).unwrap_or_default();
-                    pairs.push(pair(inventory, from, to, users));
+                    pairs.push(pair(inventory, (from, to), users, delegations));
                 }
             }
             (Vec::new(), pairs)
@@ -88,10 +96,11 @@ fn item(inventory: &Inventory, object: &Object, uses: &UsesByEntry<'_>) -> Refer
 
 fn pair(
     inventory: &Inventory,
-    from: &GrantFrom,
-    to: &GrantTo,
+    (from, to): (&GrantFrom, &GrantTo),
     users: &[&ForeignReference],
+    delegations: &Delegations,
 ) -> ReferencePair {
+    let used = |reference: &&ForeignReference| reference_use(inventory, reference, delegations);
     let (usage, reason) = match users {
         [] => match hidden_users(inventory, from, to) {
             Some(reason) => (Usage::NotKnown, Some(reason)),
@@ -104,7 +113,7 @@ fn pair(
         to: to.into(),
         usage,
         reason,
-        references: users.iter().map(|reference| reference_use(inventory, reference)).collect(),
+        references: users.iter().map(used).collect(),
     }
 }
 
@@ -121,12 +130,17 @@ fn hidden_users(inventory: &Inventory, from: &GrantFrom, to: &GrantTo) -> Option
     Some(format!("{missing} may not be listed"))
 }
 
-fn reference_use(inventory: &Inventory, reference: &ForeignReference) -> ReferenceUse {
+fn reference_use(
+    inventory: &Inventory,
+    reference: &ForeignReference,
+    delegations: &Delegations,
+) -> ReferenceUse {
     let ForeignReference { from, field, to, permission: _, fault } = reference;
     let problem = fault.map(|fault| match target_not_listed(inventory, to) {
         Some(missing) => format!("is not known, because {missing} may not be listed"),
         None => fault.to_owned(),
     });
+    let problem = problem.or_else(|| delegations.problem(reference));
     ReferenceUse { object: from.into(), field, names: to.into(), problem }
 }
 

@@ -4,9 +4,14 @@
 pub(crate) mod host;
 pub(crate) mod mermaid;
 mod missing;
+mod refusal;
 mod report;
 mod text;
 mod tree;
+mod visibility;
+
+#[cfg(test)]
+mod tests;
 
 pub(crate) use report::{
     ClaimItem, GrantItem, HostItem, MissingItem, ObjectItem, RefusedItem, RoutesReport, RuleEffect,
@@ -20,7 +25,8 @@ use anyhow::bail;
 use policy_core::HostPattern;
 use policy_crds::{Body, Claims, Kind, Object, ObjectKey, Resource, nearest};
 use policy_engine::conditions::Reason;
-use policy_engine::trees::HostClaim;
+use policy_engine::trees::{ClaimState, HostClaim};
+use refusal::refusal_words;
 use report::InvalidItem;
 use std::collections::BTreeMap;
 use tree::TreeReader;
@@ -73,7 +79,7 @@ fn one(inventory: &Inventory, host: &HostPattern) -> anyhow::Result<HostItem> {
     // Without wildcards those of a wildcard are not among the host's.
     let claims = inventory.compiled.claims_on(&of);
     let overlapping = claims.claims.iter().filter(|claim| claim.host.overlaps(host));
-    let mut item = item(&of, overlapping);
+    let mut item = item(inventory, &of, overlapping);
     let roots = claimed.get(&of).map(Vec::as_slice).unwrap_or_default();
     let trees = trees(inventory, &of, roots, &claims.claims);
     item.count(&trees);
@@ -92,7 +98,7 @@ fn all(inventory: &Inventory) -> Vec<HostItem> {
         |roots: &[&ObjectKey]| roots.iter().any(|root| inventory.scope.contains(&root.namespace));
     let of_host = |(host, roots): (&HostPattern, &Vec<&ObjectKey>)| {
         let claims = inventory.compiled.claims_on(host);
-        let mut item = item(host, claims.claims.iter().filter(|c| c.host == *host));
+        let mut item = item(inventory, host, claims.claims.iter().filter(|c| c.host == *host));
         let trees = trees(inventory, host, roots, &claims.claims);
         item.count(&trees);
         item.invalid = named.get(host).map(|objects| invalid(objects)).unwrap_or_default();
@@ -116,7 +122,11 @@ fn trees(
     roots.iter().filter(holds).map(|root| reader.tree(root, claims)).collect()
 }
 
-fn item<'a>(host: &HostPattern, claims: impl Iterator<Item = &'a HostClaim>) -> HostItem {
+fn item<'a>(
+    inventory: &Inventory,
+    host: &HostPattern,
+    claims: impl Iterator<Item = &'a HostClaim>,
+) -> HostItem {
     let mut owners: Vec<NamedObject> = Vec::new();
     let mut items = Vec::new();
     for claim in claims {
@@ -124,7 +134,7 @@ fn item<'a>(host: &HostPattern, claims: impl Iterator<Item = &'a HostClaim>) -> 
         if claim.is_active() && claim.host == *host && !owners.contains(&root) {
             owners.push(root);
         }
-        items.push(claim_item(claim));
+        items.push(claim_item(inventory, claim));
     }
     HostItem {
         host: host.to_string(),
@@ -138,18 +148,28 @@ fn item<'a>(host: &HostPattern, claims: impl Iterator<Item = &'a HostClaim>) -> 
     }
 }
 
-/// A claim; whoever reads this may list the root that holds what it lost.
-fn claim_item(claim: &HostClaim) -> ClaimItem {
-    let entry = claim.entry_with_holder();
-    let time = entry.claimed_at.and_then(|time| jiff::Timestamp::from_second(time).ok());
+fn claim_item(inventory: &Inventory, claim: &HostClaim) -> ClaimItem {
+    let HostClaim { root, host, path, order, state } = claim;
+    let (active, reason, message) = match state {
+        ClaimState::Active { shared: false } => (true, None, None),
+        ClaimState::Active { shared: true } => {
+            let message = "a root in another namespace holds a path above or below it".to_owned();
+            (true, Some(Reason::SubpathClaimedByOther), Some(message))
+        }
+        ClaimState::Inactive(refusal) => {
+            let (reason, message) = refusal_words(inventory, claim, refusal);
+            (false, Some(reason), Some(message))
+        }
+    };
+    let time = jiff::Timestamp::from_second(order.time).ok().filter(|_| !order.timeless);
     ClaimItem {
-        root: (&claim.root).into(),
-        host: entry.host.to_string(),
-        path: entry.path.to_string(),
-        active: entry.active,
+        root: root.into(),
+        host: host.to_string(),
+        path: path.to_string(),
+        active,
         claimed_at: time.map(|time| time.to_string()),
-        reason: entry.reason.map(Reason::as_str),
-        message: (!entry.message.is_empty()).then(|| entry.message.to_string()),
+        reason: reason.map(Reason::as_str),
+        message,
     }
 }
 

@@ -127,3 +127,81 @@ fn nothing_to_show_is_no_failure_and_wrong_input_is() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("no cluster is"), "{}", text(&output.stderr));
 }
+
+/// Delegations by name and by label, with and without the consent of the child.
+const DELEGATIONS: &str = "
+apiVersion: portcullis.dev/v1alpha1
+kind: InboundRoute
+metadata: {name: www, namespace: site}
+spec:
+  virtualhost: {fqdn: www.example.com}
+  routes:
+  - {match: /named, delegate: {name: willing, namespace: team}}
+  - {match: /other, delegate: {name: unwilling, namespace: team}}
+  - {match: /selected, delegate: {selector: {matchLabels: {part: selected}}, namespace: picks}}
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: InboundRoute
+metadata: {name: lost, namespace: site}
+spec:
+  delegatedFrom: [{fqdn: www.example.com}]
+  routes: [{match: /lost, delegate: {name: picked, namespace: picks}}]
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: InboundRoute
+metadata: {name: willing, namespace: team}
+spec:
+  delegatedFrom: [{fqdn: www.example.com}]
+  routes: [{match: /named, servers: [{name: web}]}]
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: InboundRoute
+metadata: {name: unwilling, namespace: team}
+spec:
+  delegatedFrom: [{fqdn: elsewhere.example.com}]
+  routes: [{match: /other, servers: [{name: web}]}]
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: InboundRoute
+metadata: {name: picked, namespace: picks, labels: {part: selected}}
+spec:
+  delegatedFrom: [{fqdn: www.example.com}]
+  routes: [{match: /selected, servers: [{name: web}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1beta1
+kind: ReferenceGrant
+metadata: {name: site, namespace: team}
+spec:
+  from: [{group: portcullis.dev, kind: InboundRoute, namespace: site}]
+  to:
+  - {group: portcullis.dev, kind: InboundRoute, name: willing}
+  - {group: portcullis.dev, kind: InboundRoute, name: unwilling}
+  - {group: portcullis.dev, kind: InboundRoute, name: nobody}
+---
+apiVersion: gateway.networking.k8s.io/v1beta1
+kind: ReferenceGrant
+metadata: {name: site, namespace: picks}
+spec:
+  from: [{group: portcullis.dev, kind: InboundRoute, namespace: site}]
+  to: [{group: portcullis.dev, kind: InboundRoute}]
+";
+
+#[test]
+fn delegations_are_uses_of_a_grant_and_say_who_does_not_consent() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("all.yaml"), DELEGATIONS).unwrap();
+    let report = report(&["-f", directory.path().to_str().unwrap(), "-A"]);
+    let uses = |grant: usize, entry: usize| -> (Value, Vec<Value>) {
+        let entry = &report["grants"][grant]["entries"][entry];
+        let of = |one: &Value| json!([one["object"]["name"], one["names"]["name"], one["problem"]]);
+        let found = entry["references"].as_array().unwrap().iter().map(of).collect();
+        (entry["usage"].clone(), found)
+    };
+    let unreached = "takes no effect: no tree of a root has the rule of InboundRoute site/lost";
+    let expected = vec![json!(["lost", "picked", unreached]), json!(["www", "picked", null])];
+    assert_eq!(uses(0, 0), (json!("used"), expected), "by label, too: {report:#}");
+    assert_eq!(uses(1, 0), (json!("used"), vec![json!(["www", "willing", null])]));
+    let expected = vec![json!(["www", "unwilling", "does not consent"])];
+    assert_eq!(uses(1, 1), (json!("used"), expected));
+    assert_eq!(uses(1, 2), (json!("unused"), vec![]));
+}

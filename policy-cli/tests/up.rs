@@ -208,6 +208,26 @@ fn meshed_clients_are_decided_alike_on_the_direct_path() {
 }
 
 #[test]
+fn a_decision_on_a_delegated_path_names_its_chain() {
+    let directory = example("delegation");
+    let up = Up::start(directory.path());
+    let site = ("site/site-0", 8080);
+    let more = ["-H", "host: www.example.com"];
+    let (code, answer) = up.ask_with(&more, "legal/counsel", site, ("http", "/legal/contracts"));
+    assert_eq!((code, &answer["status"]), (0, &200.into()), "{answer:#}");
+    let decision = up.event("decision");
+    assert_eq!(decision["route"], "InboundRoute legal/legal");
+    let chain = "/legal of InboundRoute site/www > InboundRoute legal/legal";
+    assert_eq!(decision["delegated"], chain, "{decision:#}");
+    let (_, answer) = up.ask_with(&more, "finance/clerk", site, ("http", "/finance/books"));
+    assert_eq!(answer["status"], 403, "{answer:#}");
+    let decision = up.event("decision");
+    assert_eq!(decision["reason"], "not_delegated");
+    let chain = "/finance of InboundRoute site/www > InboundRoute finance/finance";
+    assert_eq!(decision["delegated"], chain, "{decision:#}");
+}
+
+#[test]
 fn edits_change_the_next_decision_and_a_broken_file_opens_nothing() {
     let directory = example("emojivoto");
     let up = Up::start(directory.path());

@@ -116,25 +116,63 @@ fn grant(root: usize, to: &str) -> Value {
     })
 }
 
+/// A root of a host, with rules that lead to its vertices.
+fn root(number: usize, host: &str, rules: impl Iterator<Item = Value>) -> Value {
+    let server = json!({
+        "group": "policy.linkerd.io", "kind": "Server", "name": format!("app{}", number % 10),
+    });
+    let host = json!({"fqdn": host, "targetRef": server});
+    let rules: Vec<Value> = rules.collect();
+    inbound(NAMESPACE, &format!("r{number}"), &json!({"virtualhost": host, "routes": rules}))
+}
+
+/// The root `r<number>`, with so many vertices.
+fn own_root(number: usize, host: &str, vertices: usize) -> Value {
+    let rule = |vertex: usize| {
+        let to = json!({"name": format!("v{vertex}"), "namespace": format!("team{number}")});
+        json!({"match": format!("/p{vertex}"), "delegate": to})
+    };
+    root(number, host, (0..vertices).map(rule))
+}
+
 /// 500 roots on ten Servers, each with 20 vertices of a namespace of their own.
 fn trees() -> Vec<Object> {
-    let all = (0..500).flat_map(|root| {
-        let rules: Vec<_> = (0..20)
-            .map(|number| {
-                let name = format!("v{number}");
-                let to = json!({"name": name, "namespace": format!("team{root}")});
-                json!({"match": format!("/p{number}"), "delegate": to})
-            })
-            .collect();
-        let server = json!({
-            "group": "policy.linkerd.io", "kind": "Server", "name": format!("app{}", root % 10),
-        });
-        let host = json!({"fqdn": format!("h{root}.example"), "targetRef": server});
-        let own =
-            inbound(NAMESPACE, &format!("r{root}"), &json!({"virtualhost": host, "routes": rules}));
-        let vertices = (0..20).map(move |number| vertex(root, number, ""));
-        vertices.chain([own, grant(root, NAMESPACE)])
+    let all = (0..500).flat_map(|number| {
+        let own = own_root(number, &format!("h{number}.example"), 20);
+        let vertices = (0..20).map(move |vertex_number| vertex(number, vertex_number, ""));
+        vertices.chain([own, grant(number, NAMESPACE)])
     });
+    all.map(|value| object(&value)).chain(pods(10)).collect()
+}
+
+/// The same, with one more root of a wildcard that covers all their hosts.
+fn trees_under_wildcard() -> Vec<Object> {
+    let admission = json!({
+        "apiVersion": "portcullis.dev/v1alpha1", "kind": "RouteAdmissionPolicy",
+        "metadata": {"name": "default"}, "spec": {"wildcardPolicy": "WildcardsAllowed"},
+    });
+    let wide = own_root(500, "*.example", 20);
+    trees().into_iter().chain([object(&admission), object(&wide)]).collect()
+}
+
+/// One of 10,000 vertices of one namespace, of which 20 have the same label.
+fn labelled(number: usize, path: &str) -> Value {
+    let mut value = vertex(0, number, path);
+    value["metadata"]["labels"] = json!({"of": format!("n{}", number / 20)});
+    value["spec"]["delegatedFrom"][0]["fqdn"] = json!(format!("h{}.example", number / 20));
+    value
+}
+
+/// 500 roots, each of which selects 20 of 10,000 vertices by a label.
+fn selecting_trees() -> Vec<Object> {
+    let roots = (0..500).map(|number| {
+        let labels = json!({"matchLabels": {"of": format!("n{number}")}});
+        let to = json!({"selector": labels, "namespace": "team0"});
+        let rule = json!({"match": "/", "delegate": to});
+        root(number, &format!("h{number}.example"), std::iter::once(rule))
+    });
+    let vertices = (0..10_000).map(|number| labelled(number, ""));
+    let all = roots.chain(vertices).chain([grant(0, NAMESPACE)]);
     all.map(|value| object(&value)).chain(pods(10)).collect()
 }
 
@@ -181,5 +219,15 @@ fn main() {
         ),
         resolve("resolve-vertex-of-500-trees", trees, || object(&vertex(0, 0, "/a"))),
         resolve("resolve-grant-of-500-trees", trees, || object(&grant(0, "nobody"))),
+        resolve("resolve-root-of-500-trees", trees, || object(&own_root(0, "h0.example", 19))),
+        resolve("resolve-vertex-under-a-wildcard-over-500-hosts", trees_under_wildcard, || {
+            object(&vertex(0, 0, "/a"))
+        }),
+        resolve("resolve-root-under-a-wildcard-over-500-hosts", trees_under_wildcard, || {
+            object(&own_root(0, "h0.example", 19))
+        }),
+        resolve("resolve-one-of-10000-labelled-vertices", selecting_trees, || {
+            object(&labelled(0, "/a"))
+        }),
     ]);
 }

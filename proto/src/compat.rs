@@ -5,11 +5,13 @@
 //! route or the port is denied. [`decode`] reads the messages of a Linkerd controller and keeps
 //! their meaning: the Server's grants count on every route.
 
+mod capitals;
 mod deny_all;
 mod encode;
 mod exemption;
 mod filter;
 mod grant;
+mod guard;
 mod meta;
 mod network;
 mod options;
@@ -18,6 +20,7 @@ mod read_grant;
 mod read_route;
 mod route;
 mod route_kind;
+mod table;
 mod tree;
 
 pub use encode::{Encoded, encode, server_ips};

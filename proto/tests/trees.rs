@@ -10,6 +10,7 @@
 
 use http::{HeaderName, Method, Uri};
 use ipnet::IpNet;
+use policy_core::host::canonical_host;
 use policy_core::testing::{self, OwnedConnection, OwnedRequest};
 use policy_core::{
     AuthorizationSet, Decision, DelegatedPath, Denied, Facts, HeaderMatch, HostPattern, Origin,
@@ -42,18 +43,58 @@ mod model {
     use std::collections::HashMap;
     use std::sync::{LazyLock, Mutex};
 
-    /// The rank of a match: the host, how much of the path it covers, headers, parameters, method.
-    type Rank = ((u8, usize), usize, usize, usize, bool);
+    /// A state of its code.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Version {
+        /// Since change 4605 hosts are compared without case.
+        pub(super) ignores_case: bool,
+        /// Since change 4604 an exact path ranks above others that cover as much, and a method above
+        /// headers and parameters.
+        pub(super) method_first: bool,
+    }
+
+    pub(super) const VERSIONS: [Version; 4] = [
+        Version { ignores_case: false, method_first: false },
+        Version { ignores_case: false, method_first: true },
+        Version { ignores_case: true, method_first: false },
+        Version { ignores_case: true, method_first: true },
+    ];
+
+    /// The rank of a match: the host, how much of the path it covers, and what else counts.
+    type Rank = ((u8, usize), usize, bool, [usize; 3]);
+
+    /// A match of a request.
+    struct Matched {
+        covered: usize,
+        is_exact: bool,
+        headers: usize,
+        query: usize,
+        method: usize,
+    }
+
+    /// Returns true if a proxy of any version forwards the request.
+    pub(super) fn forwards(
+        server: &Server,
+        client: &OwnedConnection,
+        asked: &OwnedRequest,
+    ) -> bool {
+        VERSIONS.iter().any(|version| forwarded(*version, server, client, asked))
+    }
 
     /// Returns true if the proxy forwards the request.
-    pub(super) fn forwards(
+    pub(super) fn forwarded(
+        version: Version,
         server: &Server,
         client: &OwnedConnection,
         asked: &OwnedRequest,
     ) -> bool {
         let mut best: Option<(Rank, &HttpRoute, bool)> = None;
         for route in routes(server) {
-            let Some(host) = of_host(&route.hosts, asked.host.as_deref()) else { continue };
+            let host = asked.host.as_deref().map(|host| match version.ignores_case {
+                true => host.to_ascii_lowercase(),
+                false => host.to_owned(),
+            });
+            let Some(host) = of_host(&route.hosts, host.as_deref()) else { continue };
             for rule in &route.rules {
                 let implicit = [HttpRouteMatch::default()];
                 let matches = if rule.matches.is_empty() { &implicit[..] } else { &rule.matches };
@@ -63,8 +104,12 @@ mod model {
                         Some(FilterKind::FailureInjector(_) | FilterKind::Redirect(_))
                     )
                 });
-                for rank in matches.iter().filter_map(|wanted| of_match(wanted, asked)) {
-                    let rank = (host, rank.0, rank.1, rank.2, rank.3);
+                for matched in matches.iter().filter_map(|wanted| of_match(wanted, asked)) {
+                    let Matched { covered, is_exact, headers, query, method } = matched;
+                    let rank = match version.method_first {
+                        true => (host, covered, is_exact, [method, headers, query]),
+                        false => (host, covered, false, [headers, query, method]),
+                    };
                     // The first listed of equals.
                     if best.as_ref().is_none_or(|(other, _, _)| rank > *other) {
                         best = Some((rank, route, answers));
@@ -89,6 +134,7 @@ mod model {
             return Some((0, 0));
         }
         let host = host?;
+        let host = host.strip_suffix('.').unwrap_or(host);
         let rank = |pattern: &HostMatch| match pattern.r#match.as_ref().unwrap() {
             HostKind::Exact(name) => (name == host).then_some((2, 0)),
             HostKind::Suffix(suffix) => {
@@ -101,14 +147,14 @@ mod model {
         hosts.iter().filter_map(rank).max()
     }
 
-    fn of_match(
-        wanted: &HttpRouteMatch,
-        asked: &OwnedRequest,
-    ) -> Option<(usize, usize, usize, bool)> {
+    fn of_match(wanted: &HttpRouteMatch, asked: &OwnedRequest) -> Option<Matched> {
         let path = asked.path.as_str();
-        let covered = match wanted.path.as_ref().map(|path| path.kind.as_ref().unwrap()) {
-            None => 0,
+        let kind = wanted.path.as_ref().map(|path| path.kind.as_ref().unwrap());
+        let covered = match kind {
+            None => 1,
             Some(PathKind::Exact(exact)) => (exact == path).then_some(path.len())?,
+            // Of any path, also of one that does not begin with it.
+            Some(PathKind::Prefix(prefix)) if prefix == "/" => 1,
             Some(PathKind::Prefix(prefix)) => {
                 let prefix = prefix.trim_end_matches('/');
                 let rest = path.strip_prefix(prefix)?;
@@ -137,8 +183,13 @@ mod model {
             };
             (wanted == asked.method.as_str()).then_some(())?;
         }
-        let (headers, query) = (wanted.headers.len(), wanted.query_params.len());
-        Some((covered, headers, query, wanted.method.is_some()))
+        Some(Matched {
+            covered,
+            is_exact: matches!(kind, Some(PathKind::Exact(_))),
+            headers: wanted.headers.len(),
+            query: wanted.query_params.len(),
+            method: usize::from(wanted.method.is_some()),
+        })
     }
 
     fn compiled(source: &str) -> Regex {
@@ -190,6 +241,8 @@ mod model {
 }
 
 const HOSTS: [&str; 4] = ["www.example.com", "example.com", "*.example.com", "a.b.example"];
+/// Hosts of which none is below another.
+const APART: [&str; 4] = ["www.example.com", "example.com", "*.b.example", "a.example"];
 const PREFIXES: [&str; 7] =
     ["/", "/finance", "/finance/admin", "/finance/a:b", "/finance/a%20b", "/mail", "/finance/x.y"];
 const UNCLEAN: [&str; 4] = ["/finance/..", "/finance//admin", "/admin;x", "/finance/a%3Ab"];
@@ -300,7 +353,7 @@ fn with_trees(
     policy
 }
 
-/// Ports whose hosts are all of trees, with routes of every kind below them.
+/// Ports with hosts of trees, and with hosts of other routes.
 fn any_trees() -> impl Strategy<Value = ServerPolicy> {
     let routes = vec(any_route(vec(any_match(), 0..3), &HOSTS), 0..6);
     let hostless = any_route(vec(any_match(), 0..2), &HOSTS).prop_map(|mut route| {
@@ -312,10 +365,17 @@ fn any_trees() -> impl Strategy<Value = ServerPolicy> {
         Unmatched::DefaultRoute,
         Unmatched::NotFound,
     ]);
-    (routes, vec(hostless, 0..2), otherwise, any_set()).prop_map(
-        |(mut routes, hostless, otherwise, grants)| {
+    let closed = subsequence(&HOSTS[..], 1..=HOSTS.len());
+    let open =
+        select(vec![None, None, Some(Unmatched::DefaultRoute), Some(Unmatched::FallThrough)]);
+    (routes, vec(hostless, 0..2), closed, open, otherwise, any_set()).prop_map(
+        |(mut routes, hostless, closed, open, otherwise, grants)| {
             routes.extend(hostless);
-            with_trees(routes, &HOSTS, otherwise, grants)
+            let mut policy = with_trees(routes, &closed, otherwise, grants);
+            for host in HOSTS.iter().filter(|host| !closed.contains(host)) {
+                policy.routes.hosts.extend(open.map(|then| (HostPattern::parse(host), then)));
+            }
+            policy
         },
     )
 }
@@ -324,8 +384,8 @@ fn any_trees() -> impl Strategy<Value = ServerPolicy> {
 fn prefixes_alone() -> impl Strategy<Value = ServerPolicy> {
     let prefix = select(&PREFIXES[..])
         .prop_map(|prefix| vec![RequestMatch::path(PathPattern::prefix(prefix))]);
-    (vec(any_route(prefix, &HOSTS), 0..6), any_set()).prop_map(|(routes, grants)| {
-        with_trees(routes, &HOSTS, Unmatched::Deny(Denied::NotDelegated), grants)
+    (vec(any_route(prefix, &APART), 0..6), any_set()).prop_map(|(routes, grants)| {
+        with_trees(routes, &APART, Unmatched::Deny(Denied::NotDelegated), grants)
     })
 }
 
@@ -335,15 +395,28 @@ fn any_asked() -> impl Strategy<Value = OwnedRequest> {
         Some("example.com"),
         Some("b.example.com"),
         Some("a.b.example"),
+        Some("c.b.example"),
+        Some("a.example"),
         Some("other.example"),
+        Some("WWW.example.com"),
+        Some("www.Example.com."),
+        Some("EXAMPLE.COM"),
+        Some("B.example.com"),
+        Some("B.EXAMPLE.com"),
+        Some("A.b.example"),
+        Some("a.B.example"),
+        Some("C.B.EXAMPLE"),
         None,
     ]);
     let path = vec(select(&SEGMENTS[..]), 0..4).prop_map(|s| format!("/{}", s.join("/")));
+    let path = prop_oneof![20 => path, 1 => Just("*".to_owned())];
+    let methods = select(vec![Method::GET, Method::GET, Method::POST, Method::CONNECT]);
     let headers = subsequence(vec!["x-a", "x-b"], 0..=2);
-    (host, path, any::<bool>(), headers).prop_map(|(host, path, get, headers)| {
+    (host, path, methods, headers).prop_map(|(host, path, method, headers)| {
+        let path = if method == Method::CONNECT { String::new() } else { path };
         let mut asked = OwnedRequest::get(&path);
         asked.host = host.map(str::to_owned);
-        asked.method = if get { Method::GET } else { Method::POST };
+        asked.method = method;
         headers.into_iter().fold(asked, |asked, name| asked.header(name, b"1"))
     })
 }
@@ -352,19 +425,38 @@ fn client() -> OwnedConnection {
     OwnedConnection { client: "10.0.0.7".parse().unwrap(), ..OwnedConnection::meshed("a") }
 }
 
-/// Our decision on a request as it is received: a path that is not clean is refused before.
+/// Our decision on a request as it is received: CONNECT and a path that is not clean are refused before.
 fn permits(policy: &ServerPolicy, asked: &OwnedRequest) -> bool {
+    if asked.method == Method::CONNECT {
+        return false;
+    }
     let Ok(path) = canonical_path(&asked.path) else { return false };
-    let asked = OwnedRequest { path: path.into_owned(), ..asked.clone() };
+    let asked = OwnedRequest { path: path.into_owned(), host: canonical(asked), ..asked.clone() };
     let decision = naive::decide_request(policy, &client().view(), &asked.view());
     matches!(decision, Decision::Permit(_))
 }
 
-/// Returns true if the request is for a table of a tree.
+/// The host in the form that is matched.
+fn canonical(asked: &OwnedRequest) -> Option<String> {
+    asked.host.as_deref().map(|host| canonical_host(host).unwrap().name.into_owned())
+}
+
+/// Returns true if the request is for a table of a tree. The most specific one of its host decides.
 fn is_of_tree(policy: &ServerPolicy, asked: &OwnedRequest) -> bool {
-    let host = asked.host.as_deref();
-    policy.routes.otherwise == Unmatched::Deny(Denied::NotDelegated)
-        || HOSTS.iter().any(|p| host.is_some_and(|host| HostPattern::parse(p).admits(host)))
+    let closed = Unmatched::Deny(Denied::NotDelegated);
+    let host = canonical(asked);
+    let admits = |pattern: &&HostPattern| host.as_deref().is_some_and(|host| pattern.admits(host));
+    let of_routes = policy.routes.routes.iter().flat_map(|route| route.hosts.iter());
+    let tables = policy.routes.hosts.keys().chain(of_routes);
+    let rank = |pattern: &&HostPattern| match pattern {
+        HostPattern::Exact(_) => usize::MAX,
+        HostPattern::Suffix(suffix) => suffix.len(),
+    };
+    let then = match tables.filter(admits).max_by_key(rank) {
+        Some(table) => policy.routes.hosts.get(table).copied(),
+        None => Some(policy.routes.otherwise),
+    };
+    then == Some(closed)
 }
 
 proptest! {
@@ -377,10 +469,12 @@ proptest! {
     ) {
         let encoded = encode(&policy);
         for asked in requests.iter().filter(|asked| is_of_tree(&policy, asked)) {
-            if asked.path.parse::<Uri>().is_ok()
-                && model::forwards(&encoded.server, &client(), asked)
-            {
-                prop_assert!(permits(&policy, asked), "{asked:?} by {encoded:#?}");
+            let is_target = asked.path.is_empty() || asked.path.parse::<Uri>().is_ok();
+            for version in model::VERSIONS {
+                if is_target && model::forwarded(version, &encoded.server, &client(), asked) {
+                    let here = permits(&policy, asked);
+                    prop_assert!(here, "{asked:?} by {version:?} of {encoded:#?}");
+                }
             }
         }
     }
@@ -393,12 +487,17 @@ proptest! {
         let encoded = encode(&policy);
         prop_assert_eq!(&encoded.unsupported.iter().find(|u| u.fallback == Fallback::Denied), &None);
         for asked in &requests {
-            let clean = canonical_path(&asked.path).is_ok_and(|path| path == asked.path)
+            let clean = asked.path.starts_with('/')
+                && canonical_path(&asked.path).is_ok_and(|path| path == asked.path)
                 && match_form(&asked.path) == asked.path;
-            let there = model::forwards(&encoded.server, &client(), asked);
-            let here = permits(&policy, asked);
-            let alike = if clean { there == here } else { here || !there };
-            prop_assert!(alike, "{} here: {:?} by {:#?}", here, asked, encoded);
+            let small = asked.host.as_deref().is_none_or(|host| host == host.to_ascii_lowercase());
+            for version in model::VERSIONS {
+                let there = model::forwarded(version, &encoded.server, &client(), asked);
+                let here = permits(&policy, asked);
+                let equal = clean && (small || version.ignores_case);
+                let alike = if equal { there == here } else { here || !there };
+                prop_assert!(alike, "{} here: {:?} by {:?} of {:#?}", here, asked, version, encoded);
+            }
         }
     }
 }
@@ -451,7 +550,6 @@ fn every_other_spelling_of_a_path_is_refused_and_no_clean_path() {
         "/a%zz",
         "/é",
         "*",
-        "",
         "/a%7F",
         "/./",
         "/..",
@@ -524,6 +622,8 @@ fn a_match_that_could_outrank_the_guard_or_another_closes_its_host_alone() {
         (vec![parameter], "/finance/x"),
         (vec![regex().with_headers(vec![header("x-a")])], "/finance/../x"),
         (vec![exact("/finance/x").with_headers(vec![header("host")])], "/finance/x"),
+        // A method ranks above a header here, and below one in older proxies.
+        (vec![get(prefix.clone()), prefix.clone().with_headers(vec![header("x-a")])], "/finance/x"),
         // An exact path ranks above a prefix here, and below one with a header there.
         (vec![exact("/finance/x"), prefix.with_headers(vec![header("x-a")])], "/finance/x"),
     ] {
@@ -549,6 +649,94 @@ fn a_match_that_could_outrank_the_guard_or_another_closes_its_host_alone() {
         assert!(passes("other.example", "/finance"), "{matches:?}");
         let mut denied = encoded.unsupported.iter().filter(|u| u.fallback == Fallback::Denied);
         assert!(denied.any(|u| u.message.starts_with("`www.example.com`: ")), "{encoded:?}");
+    }
+}
+
+/// Routes of a tree beside one without hosts, and beside one for every host below the tree's domain.
+#[test]
+fn what_capital_letters_lead_out_of_a_tree_to_is_denied_and_said() {
+    let asked = |host: &str| {
+        let mut asked = OwnedRequest::get("/other");
+        asked.host = Some(host.to_owned());
+        asked
+    };
+    for (wider, host, open) in [
+        (None, "any.example", "www.example.com"),
+        (Some("*.example.com"), "b.example.com", "www.example.com"),
+    ] {
+        let mut policy = example(&["/finance"]);
+        let mut beside = Route::clone(&policy.routes.routes[0]);
+        beside.origin = Origin::Objects([testing::object("HTTPRoute", "beside")].into());
+        beside.hosts = wider.map(HostPattern::parse).into_iter().collect();
+        beside.rules[0].matches = [RequestMatch::everything()].into();
+        policy.routes.routes.push(Arc::new(beside));
+        policy.routes.otherwise = Unmatched::NotFound;
+        let encoded = encode(&policy);
+        let passes = |asked: &OwnedRequest| model::forwards(&encoded.server, &client(), asked);
+        assert!(permits(&policy, &asked(host)), "{wider:?}");
+        for name in [host, open, "WWW.example.com", "www.EXAMPLE.com"] {
+            assert!(!passes(&asked(name)), "{name} beside {wider:?}: {encoded:#?}");
+        }
+        let mut delegated = asked(open);
+        delegated.path = "/finance".to_owned();
+        assert!(passes(&delegated), "{wider:?}");
+        let denied = encoded.unsupported.iter().filter(|u| u.fallback == Fallback::Denied);
+        let denied: Vec<_> = denied.collect();
+        let [only] = &denied[..] else { panic!("{encoded:#?}") };
+        assert!(only.message.contains("`www.example.com` in capital letters"), "{only}");
+        assert_eq!(only.concerned(&policy), [testing::object("HTTPRoute", "beside")].into());
+    }
+}
+
+#[test]
+fn tables_that_capital_letters_cannot_reach_or_that_are_the_same_stay() {
+    let name = |host: &str, path: &str| {
+        let mut asked = OwnedRequest::get(path);
+        asked.host = Some(host.to_owned());
+        asked
+    };
+    // A label of digits has no capitals; a root has both names with the same routes.
+    for (own, wider) in [("7.example.com", "*.example.com"), ("www.example.com", "*.example.com")] {
+        let mut policy = example(&["/finance"]);
+        let both = [own, wider].map(HostPattern::parse);
+        let hosts =
+            if own.starts_with('7') { [both[1].clone()].into() } else { both.clone().into() };
+        Arc::make_mut(&mut policy.routes.routes[0]).hosts = hosts;
+        policy.routes.hosts = both.map(|host| (host, Unmatched::Deny(Denied::NotDelegated))).into();
+        let encoded = encode(&policy);
+        let asked = name("b.example.com", "/finance");
+        assert!(model::forwards(&encoded.server, &client(), &asked), "{own}: {encoded:#?}");
+        assert!(!encoded.unsupported.iter().any(|u| u.fallback == Fallback::Denied), "{own}");
+    }
+}
+
+#[test]
+fn connect_passes_no_match_of_a_tree() {
+    let header = HeaderMatch {
+        name: HeaderName::from_static("x-a"),
+        value: ValueMatch::Exact(b"1"[..].into()),
+    };
+    let everything = RequestMatch::everything;
+    for wanted in [
+        everything(),
+        everything().with_method(Some(Method::GET)),
+        everything().with_method(Some(Method::OPTIONS)),
+        everything().with_method(Some(Method::CONNECT)),
+        everything().with_headers(vec![header.clone()]),
+        everything().with_method(Some(Method::GET)).with_headers(vec![header]),
+    ] {
+        let mut policy = example(&["/"]);
+        Arc::make_mut(&mut policy.routes.routes[0]).rules[0].matches = [wanted.clone()].into();
+        let encoded = encode(&policy);
+        assert!(!encoded.unsupported.iter().any(|u| u.fallback == Fallback::Denied));
+        let mut asked = OwnedRequest::get("").header("x-a", b"1");
+        asked.host = Some("www.example.com".to_owned());
+        asked.method = Method::CONNECT;
+        assert!(!model::forwards(&encoded.server, &client(), &asked), "{wanted:?}");
+        asked.method = wanted.method().cloned().unwrap_or(Method::GET);
+        asked.path = "/a".to_owned();
+        let is_connect = asked.method == Method::CONNECT;
+        assert_eq!(model::forwards(&encoded.server, &client(), &asked), !is_connect, "{wanted:?}");
     }
 }
 

@@ -147,3 +147,19 @@ fn every_kind_that_people_write_has_an_example() {
         );
     }
 }
+
+/// Gateway API served ReferenceGrants as `v1beta1` alone until its version 1.4, and serves it still.
+#[test]
+fn readers_can_apply_the_referencegrants_of_pages_and_examples() {
+    let in_folder =
+        |folder: PathBuf| fs::read_dir(folder).unwrap().map(|found| found.unwrap().path());
+    let examples = in_folder(root().join("examples")).flat_map(in_folder);
+    let too_new = "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant";
+    let mut grants = 0;
+    for path in in_folder(root().join("docs")).filter(|path| path.is_file()).chain(examples) {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(too_new), "{}", path.display());
+        grants += text.matches("kind: ReferenceGrant").count();
+    }
+    assert!(grants > 5, "{grants}");
+}

@@ -89,7 +89,14 @@ pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
     let closed = list
         .filter(|networks| networks.is_empty())
         .map(|_| FieldError::new("spec.virtualhost.accessList", "is empty: no client is admitted"));
-    closed.into_iter().collect()
+    let starred =
+        route.routes.iter().enumerate().filter(|(_, rule)| rule.path.as_str().contains('*'));
+    let starred = starred.map(|(i, _)| {
+        let message = "`*` is an ordinary character here, not a wildcard: a match holds for everything \
+                       below it";
+        FieldError::new(format!("spec.routes[{i}].match"), message)
+    });
+    closed.into_iter().chain(starred).collect()
 }
 
 pub(super) fn idle(resource: &Resource, _: &str) -> Option<FieldError> {

@@ -5,6 +5,9 @@ use policy_core::HostPattern;
 use policy_core::host::canonical_host;
 use std::net::IpAddr;
 
+/// The longest label of a name (RFC 1035, section 2.3.4).
+const MAX_LABEL: usize = 63;
+
 /// Reads a name or `*.name`. Case and one dot at the end do not matter. The reason of an error
 /// follows the quoted text.
 pub(crate) fn pattern(text: &str) -> Result<HostPattern, &'static str> {
@@ -20,6 +23,12 @@ pub(crate) fn check(text: &str) -> Result<(), &'static str> {
     if name.parse::<IpAddr>().is_ok() || name.starts_with('[') {
         return Err("is an address, only host names are allowed");
     }
+    if name.contains("://") {
+        return Err("has a scheme, write the host alone");
+    }
+    if name.contains('/') {
+        return Err("has a path, write the host alone");
+    }
     if name.contains(':') {
         return Err("has a port, hosts are matched without it");
     }
@@ -29,11 +38,17 @@ pub(crate) fn check(text: &str) -> Result<(), &'static str> {
     if name.bytes().any(|b| b.is_ascii_uppercase()) {
         return Err("has upper-case letters, write it in lower case");
     }
+    if name == "*" {
+        return Err("has no name after the `*`, write `*.example.com`");
+    }
     if name.contains('*') {
         return Err("has a `*` that is not the whole first label");
     }
     if name.ends_with('.') {
         return Err("ends with a dot, leave it out");
+    }
+    if name.split('.').any(|label| label.len() > MAX_LABEL) {
+        return Err("has a part of more than 63 characters between dots");
     }
     if !is_dns_name(name) {
         return Err(

@@ -4,12 +4,13 @@ use crate::support::{check, claims, errors, object, resource, value};
 use policy_core::HostPattern;
 use policy_core::PathPattern;
 use policy_crds::resource::{
-    Delegate, InboundAction, InboundRoute, NamespaceOwnership, PathPrefix, RequiredTls,
+    Delegate, InboundAction, InboundRoute, NamespaceOwnership, PathPrefix, Recorded, RequiredTls,
 };
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Claims, Field, Kind, ObjectKey, Resource, parse};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const OURS: &str = "portcullis.dev/v1alpha1";
 /// A root whose routes follow.
@@ -382,15 +383,30 @@ fn an_empty_access_list_is_remarked() {
     assert_eq!(spec("[{cidr: 10.0.0.0/8}]").remarks(), []);
 }
 
+/// The record of an InboundRoute with this status.
+fn read(status: &Value) -> Option<Arc<Recorded>> {
+    let object = json!({
+        "apiVersion": OURS, "kind": "InboundRoute", "metadata": {"name": "a", "namespace": "b"},
+        "spec": {"virtualhost": 7}, "status": status,
+    });
+    parse(&object).unwrap().meta.recorded
+}
+
+#[test]
+fn a_status_says_that_a_claim_or_its_object_did_not_count() {
+    for postponing in [
+        json!({"claims": [{"host": "a.b", "path": "/z"}]}),
+        json!({"claims": [{"host": "a.b", "path": "/z", "claimedAt": null}]}),
+        json!({"conditions": [{"type": "Accepted", "status": "False", "reason": "Invalid"}]}),
+    ] {
+        assert!(read(&postponing).unwrap().postponed, "{postponing}");
+    }
+    let lost = json!({"type": "Accepted", "status": "False", "reason": "HostAlreadyClaimed"});
+    assert_eq!(read(&json!({"conditions": [lost]})), None);
+}
+
 #[test]
 fn what_a_status_records_is_read_leniently() {
-    let read = |status: &Value| {
-        let object = json!({
-            "apiVersion": OURS, "kind": "InboundRoute", "metadata": {"name": "a", "namespace": "b"},
-            "spec": {"virtualhost": 7}, "status": status,
-        });
-        parse(&object).unwrap().meta.recorded
-    };
     for nothing in
         [json!(null), json!(7), json!({}), json!({"claims": 7}), json!({"claims": [7, {}]})]
     {
@@ -423,15 +439,6 @@ fn what_a_status_records_is_read_leniently() {
     let path = |text: &str| PathPrefix::parse(text).unwrap();
     assert_eq!((recorded.claims.len(), recorded.postponed), (1, false));
     assert_eq!(recorded.latest_claim(), Some(seconds));
-    for postponing in [
-        json!({"claims": [{"host": "a.b", "path": "/z"}]}),
-        json!({"claims": [{"host": "a.b", "path": "/z", "claimedAt": null}]}),
-        json!({"conditions": [{"type": "Accepted", "status": "False", "reason": "Invalid"}]}),
-    ] {
-        assert!(read(&postponing).unwrap().postponed, "{postponing}");
-    }
-    let lost = json!({"type": "Accepted", "status": "False", "reason": "HostAlreadyClaimed"});
-    assert_eq!(read(&json!({"conditions": [lost]})), None);
     assert_eq!(recorded.claimed_at(&host("a.b"), &path("/x")), Some(seconds));
     assert_eq!(recorded.claimed_at(&host("a.b"), &path("/y")), None);
     let parent = |name: &str| ObjectKey {

@@ -57,6 +57,21 @@ fn what_may_surprise_is_said_in_words() {
             "spec.rules[0].matches[1].path.value: `*` is an ordinary character here, not a wildcard",
         ]
     );
+    let root = "virtualhost: {fqdn: a, accessList: []}\n";
+    assert_eq!(
+        of(
+            "portcullis.dev/v1alpha1",
+            "InboundRoute",
+            &format!(
+                "{root}routes: [{{match: /, servers: [{{name: w}}]}}, {{match: /a/*, servers: [{{name: w}}]}}]"
+            )
+        ),
+        [
+            "spec.virtualhost.accessList: is empty: no client is admitted",
+            "spec.routes[1].match: `*` is an ordinary character here, not a wildcard: a match holds \
+             for everything below it",
+        ]
+    );
 }
 
 #[test]

@@ -315,7 +315,11 @@ fn a_redirect_keeps_what_was_written() {
 #[test]
 #[rustfmt::skip]
 fn every_rule_of_hostnames_is_checked() {
-    let table: [(&str, Option<&str>); 15] = [
+    let long = format!("{}.example", "a".repeat(64));
+    let table: [(&str, Option<&str>); 18] = [
+        ("https://a.example", Some("has a scheme, write the host alone")),
+        ("a.example/b", Some("has a path, write the host alone")),
+        (&long, Some("has a part of more than 63 characters between dots")),
         ("a.example.com", None),
         ("*.example.com", None),
         ("xn--bcher-kva.example", None),

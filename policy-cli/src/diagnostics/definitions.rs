@@ -35,7 +35,8 @@ pub(crate) fn definitions(served: &[ServedKind]) -> Vec<CheckResult> {
         findings.push(CheckResult::warn(
             check,
             format!("not served: {}", abbreviated(&names(&own))),
-            "`helm upgrade` installs them; only delegation and ownership of hosts need them",
+            "`helm upgrade` with crds.portcullis=true installs them; only delegation and ownership of \
+             hosts need them",
         ));
     }
     if !policy.is_empty() {

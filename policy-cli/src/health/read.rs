@@ -17,7 +17,9 @@ use crate::diagnostics::server;
 use futures_util::future::join_all;
 use policy_crds::Kind;
 use policy_kube::names::BESIDE_CONFIGURATION;
-use policy_webhooks::admission::{Installation, Target, configuration, outbound_webhook};
+use policy_webhooks::admission::{
+    Installation, Target, cluster_webhook, configuration, outbound_webhook,
+};
 use policy_webhooks::injector::injector_configuration;
 use policy_webhooks::linkerd_redirect;
 use serde_json::Value;
@@ -194,6 +196,9 @@ async fn configurations(
     let mut wanted: Vec<(&str, String, Vec<String>)> = Vec::new();
     if let Some(name) = &settings.webhook {
         let mut webhooks = configuration(&installation(name)).webhooks.unwrap_or_default();
+        // Objects of the cluster are not read where some namespaces alone are watched.
+        let whole = settings.watched.is_none();
+        webhooks.extend(whole.then(|| cluster_webhook(&installation(name))));
         webhooks.extend(settings.outbound.then(|| outbound_webhook(&installation(name))));
         let webhooks = webhooks.into_iter().map(|webhook| webhook.name).collect();
         wanted.push(("validating", name.clone(), webhooks));

@@ -1,6 +1,7 @@
 //! Log of the sidecars' decisions.
 
 use crate::verdict::{DecisionSummary, Verdict};
+use policy_core::Origin;
 use policy_enforce::record::{Record, Recorder, Verdict as RecordedVerdict};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -29,6 +30,8 @@ pub(crate) struct DecisionRecord {
     pub(crate) request: Option<(String, String, u16)>,
     /// The decision.
     pub(crate) found: DecisionSummary,
+    /// The path that InboundRoutes delegated to the route, with the objects that it passed through.
+    pub(crate) delegated: Option<String>,
 }
 
 /// Receives decisions from sidecars and queues them.
@@ -64,6 +67,7 @@ impl Recorder for DecisionSink {
                 (request.method.to_string(), request.target.to_owned(), status)
             }),
             found: found(record),
+            delegated: record.route.and_then(Origin::delegated_path).map(ToString::to_string),
         };
         // A worker thread must not block on a slow reader.
         if self.entries.try_send(entry).is_err() {

@@ -53,6 +53,9 @@ impl Chart {
             let mut words = server.server.to_string();
             match (&server.problem, server.grants.as_slice()) {
                 (Some(problem), _) => words.push_str(&format!("\n{problem}")),
+                (None, []) if !server.not_known.is_empty() => {
+                    words.push_str("\nwho may call is not visible to you");
+                }
                 (None, []) => words.push_str("\nnobody may call"),
                 (None, grants) => {
                     words.extend(grants.iter().map(|grant| format!("\n{}", grant.by)));
@@ -62,7 +65,8 @@ impl Chart {
             self.edge(from, &rule.path, &to);
         }
         for refused in &rule.refused {
-            let words = format!("denied: {}\n{}", refused.reason, refused.message);
+            let denied = if refused.not_known { "not known" } else { "denied" };
+            let words = format!("{denied}: {}\n{}", refused.reason, refused.message);
             let to = self.node(("{{", "}}"), &words);
             self.edge(from, &rule.path, &to);
         }
@@ -70,7 +74,10 @@ impl Chart {
             RuleEffect::Shadowed => "shadowed",
             RuleEffect::Inactive => "inactive",
             RuleEffect::Serves if rule.servers.is_empty() => "answered by no Server",
-            RuleEffect::Serves | RuleEffect::Delegates | RuleEffect::Denied => return,
+            RuleEffect::Serves
+            | RuleEffect::Delegates
+            | RuleEffect::Denied
+            | RuleEffect::NotKnown => return,
         };
         let note = rule.note.as_deref().map(|note| format!("\n{note}")).unwrap_or_default();
         let to = self.node(("{{", "}}"), &format!("{word}{note}"));

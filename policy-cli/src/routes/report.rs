@@ -140,6 +140,8 @@ pub(crate) enum RuleEffect {
     Delegates,
     /// The path is denied.
     Denied,
+    /// The path is denied unless what may not be listed completes a delegation.
+    NotKnown,
     /// Another rule has the path.
     Shadowed,
     /// Another root holds the path.
@@ -152,7 +154,7 @@ pub(crate) enum RuleEffect {
 pub(crate) struct ServerItem {
     /// The Server.
     pub(crate) server: NamedObject,
-    /// Reason why it denies everything.
+    /// Reason why it denies everything, or is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
     /// Grants, those of the object before those of the Server, as the root restricts them.
@@ -160,6 +162,9 @@ pub(crate) struct ServerItem {
     /// Grants without effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) withheld: Vec<WithheldItem>,
+    /// Resources that may grant more, and may not be listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) not_known: Vec<String>,
 }
 
 /// A grant on a rule.
@@ -200,6 +205,9 @@ pub(crate) struct RefusedItem {
     pub(crate) reason: &'static str,
     /// The same for people.
     pub(crate) message: String,
+    /// True if what may not be listed could complete it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) not_known: bool,
     /// Steps that would complete it.
     pub(crate) missing: Vec<MissingItem>,
 }

@@ -21,7 +21,7 @@ impl RoutesReport {
         let mut one = false;
         for (host, trees) in detailed {
             one = true;
-            text.push_str(&host_text(host, trees, paint));
+            text.push_str(&host_text(host, trees, self.not_known.is_empty(), paint));
         }
         if self.hosts.is_empty() {
             let _ = write!(text, "\n{}\n", paint.dim("no InboundRoute claims a host"));
@@ -53,7 +53,7 @@ fn host_row(host: &HostItem) -> [String; 6] {
     [host.host.clone(), or_none(names), or_none(namespaces), claims, rules, denied]
 }
 
-fn host_text(host: &HostItem, trees: &[TreeItem], paint: Paint) -> String {
+fn host_text(host: &HostItem, trees: &[TreeItem], all_seen: bool, paint: Paint) -> String {
     let mut text = format!("\n{}\n", paint.bold(&host.host));
     // Writing to a String cannot fail.
     if let Some(wildcard) = &host.covered_by {
@@ -63,8 +63,9 @@ fn host_text(host: &HostItem, trees: &[TreeItem], paint: Paint) -> String {
         let _ = writeln!(text, "  held by {owner}");
     }
     if host.owners.is_empty() {
-        let words = "held by nobody: its paths are denied where InboundRoutes name it";
-        let _ = writeln!(text, "  {}", paint.bad(words));
+        let nobody = if all_seen { "nobody" } else { "nobody that is visible to you" };
+        let words = format!("held by {nobody}: its paths are denied where InboundRoutes name it");
+        let _ = writeln!(text, "  {}", paint.bad(&words));
     }
     for invalid in &host.invalid {
         let errors = invalid.errors.join("; ");
@@ -128,6 +129,7 @@ impl Lines<'_> {
             RuleEffect::Serves => "answered by".to_owned(),
             RuleEffect::Delegates => "delegated to".to_owned(),
             RuleEffect::Denied => self.paint.bad("denied"),
+            RuleEffect::NotKnown => self.paint.notice("denied, as far as it is visible to you"),
             RuleEffect::Shadowed => self.paint.notice("shadowed"),
             RuleEffect::Inactive => self.paint.notice("inactive"),
         };
@@ -164,7 +166,13 @@ impl Lines<'_> {
             let words = format!("  withheld: {}: {}", withheld.by, withheld.reason);
             self.line(indent, &self.paint.notice(&words));
         }
-        if server.grants.is_empty() && problem.is_none() {
+        for missing in &server.not_known {
+            let words = format!(
+                "  others may call by policies that are not visible to you: {missing} may not be listed"
+            );
+            self.line(indent, &self.paint.notice(&words));
+        }
+        if server.grants.is_empty() && server.not_known.is_empty() && problem.is_none() {
             self.line(indent, &self.paint.notice("  nobody may call: no policy grants it"));
         }
     }

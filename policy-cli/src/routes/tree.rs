@@ -1,15 +1,17 @@
 //! The tree of a root as one host sees it.
 
 use super::missing::Missing;
+use super::refusal::refusal_words;
 use super::report::{
     GrantItem, ObjectItem, RefusedItem, RuleEffect, RuleItem, ServerItem, TreeItem, WithheldItem,
 };
+use super::visibility::{hidden, hidden_grants, withheld_reason};
 use crate::authz::text::who;
 use crate::authz::{grant_row, requirement};
 use crate::inventory::Inventory;
 use policy_core::{Authorization, DelegatedPath, HostPattern, Route, ServerPolicy};
-use policy_crds::ObjectKey;
-use policy_engine::trees::{EdgeFault, HostClaim, NodeEffect, TreeNode};
+use policy_crds::{Kind, ObjectKey};
+use policy_engine::trees::{ClaimState, EdgeFault, HostClaim, NodeEffect, TreeNode};
 use policy_engine::view::request;
 use std::collections::BTreeMap;
 
@@ -25,6 +27,26 @@ struct Whole<'t> {
     /// The rules that have a path of the host, by path.
     holding: BTreeMap<&'t str, Vec<&'t TreeNode>>,
     claims: &'t [HostClaim],
+}
+
+/// The way in which a host reaches a rule.
+enum Reached {
+    /// It does.
+    Yes,
+    /// Another rule has the path on this host.
+    Shadowed,
+    /// The root does not hold the path of this host.
+    Lost,
+    /// An object on the way does not consent to the host.
+    No,
+}
+
+/// The effect of a rule that leads to nobody.
+fn denied(refused: &[RefusedItem]) -> RuleEffect {
+    match refused.iter().any(|refused| refused.not_known) {
+        true => RuleEffect::NotKnown,
+        false => RuleEffect::Denied,
+    }
 }
 
 impl<'a> TreeReader<'a> {
@@ -63,12 +85,13 @@ impl<'a> TreeReader<'a> {
             refused: Vec::new(),
             note: None,
         };
-        if !self.reaches(node) {
-            let of_root = node.chain.len() == 1;
-            let lost = || RuleItem { note: self.lost(whole, node), ..item(RuleEffect::Inactive) };
-            return of_root.then(lost);
-        }
-        Some(match &node.effect {
+        let effect = match self.reached(node) {
+            Reached::Yes => &node.effect,
+            Reached::Shadowed => &NodeEffect::Shadowed,
+            Reached::Lost => &NodeEffect::Inactive,
+            Reached::No => return None,
+        };
+        Some(match effect {
             NodeEffect::Shadowed => {
                 RuleItem { note: self.holder(whole, node), ..item(RuleEffect::Shadowed) }
             }
@@ -94,16 +117,19 @@ impl<'a> TreeReader<'a> {
                 }
             }
             NodeEffect::Denied(faults) => {
-                RuleItem { refused: self.refused(node, faults), ..item(RuleEffect::Denied) }
+                let refused = self.refused(node, faults);
+                let effect = denied(&refused);
+                RuleItem { refused, ..item(effect) }
             }
             NodeEffect::Delegates { refused, .. } => {
                 let found = self.children(whole, below);
+                let refused = self.refused(node, refused);
                 let effect = match found.is_empty() {
-                    true => RuleEffect::Denied,
+                    true => denied(&refused),
                     false => RuleEffect::Delegates,
                 };
                 let children = found.into_iter().map(|(_, child)| child).collect();
-                RuleItem { children, refused: self.refused(node, refused), ..item(effect) }
+                RuleItem { children, refused, ..item(effect) }
             }
         })
     }
@@ -141,20 +167,29 @@ impl<'a> TreeReader<'a> {
         let own = whole.claims.iter().find(|claim| {
             claim.root == *root && claim.host == *self.host && claim.path == node.path
         });
-        let lost = own.filter(|claim| !claim.is_active())?;
-        Some(lost.entry_with_holder().message.to_string())
+        let own = own?;
+        match &own.state {
+            ClaimState::Inactive(refusal) => Some(refusal_words(self.inventory, own, refusal).1),
+            ClaimState::Active { .. } => None,
+        }
     }
 
-    /// True if the host reaches a rule. Of one that is shadowed on every host no host is left, so that
-    /// the consent of its object decides.
-    fn reaches(&self, node: &TreeNode) -> bool {
+    /// The way in which the host reaches a rule. Hosts on which another rule has the path are not among
+    /// its hosts, so that the consent of its object says if it is one of those.
+    fn reached(&self, node: &TreeNode) -> Reached {
         let mut chain = node.chain.iter().rev();
-        let everywhere = node.hosts.is_empty() && node.effect == NodeEffect::Shadowed;
-        node.hosts.contains(self.host)
-            || everywhere
-                && chain.next().zip(chain.next()).is_none_or(|(child, parent)| {
-                    self.inventory.compiled.consents(child, parent, self.host)
-                })
+        if node.hosts.contains(self.host) {
+            return Reached::Yes;
+        }
+        match chain.next().zip(chain.next()) {
+            None => Reached::Lost,
+            Some((child, parent)) => {
+                match self.inventory.compiled.consents(child, parent, self.host) {
+                    true => Reached::Shadowed,
+                    false => Reached::No,
+                }
+            }
+        }
     }
 
     /// The rule that has the path of one that is shadowed.
@@ -179,9 +214,12 @@ impl<'a> TreeReader<'a> {
             problem: problem.map(str::to_owned),
             grants: Vec::new(),
             withheld: Vec::new(),
+            not_known: Vec::new(),
         };
         let Some(policy) = self.inventory.compiled.server_policy(server) else {
-            return item(Some("does not exist"));
+            let hidden = hidden(self.inventory, Kind::Server, &server.namespace);
+            let hidden = hidden.map(|hidden| format!("is {hidden}"));
+            return item(Some(hidden.as_deref().unwrap_or("does not exist")));
         };
         if let Some(reason) = policy.deny {
             return item(Some(&format!("denies everything, {}", reason.as_str())));
@@ -192,9 +230,16 @@ impl<'a> TreeReader<'a> {
         let withheld = route.map_or(&own.withheld, |route| &route.withheld).iter();
         let withheld = withheld.map(|withheld| WithheldItem {
             by: withheld.source.to_string(),
-            reason: withheld.reason.to_string(),
+            reason: withheld_reason(self.inventory, withheld),
         });
-        ServerItem { grants: grants(&policy, own), withheld: withheld.collect(), ..item(None) }
+        let holder = node.object();
+        let not_known = holder.map(|holder| hidden_grants(self.inventory, holder, server));
+        ServerItem {
+            grants: grants(&policy, own),
+            withheld: withheld.collect(),
+            not_known: not_known.unwrap_or_default(),
+            ..item(None)
+        }
     }
 
     /// True if a compiled route is what a rule became on a Server.

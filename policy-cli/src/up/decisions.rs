@@ -38,6 +38,9 @@ pub(crate) struct DecisionLine<'a> {
     pub(crate) reason: Option<&'a str>,
     /// Route that matched.
     pub(crate) route: Option<&'a str>,
+    /// Path that InboundRoutes delegated to the route, with the objects that it passed through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) delegated: Option<&'a str>,
     /// Grant that permitted the request.
     pub(crate) authorization: Option<&'a str>,
 }
@@ -69,6 +72,7 @@ impl<'a> DecisionLine<'a> {
             decision: entry.found.decision,
             reason: entry.found.reason.as_deref(),
             route: entry.found.route.as_deref(),
+            delegated: entry.delegated.as_deref(),
             authorization: entry.found.authorization.as_deref(),
         }
     }
@@ -99,7 +103,8 @@ impl<'a> DecisionLine<'a> {
         if let Some(reason) = self.reason {
             line.push_str(&format!("  {}", paint.bad(reason)));
         }
-        if let Some(route) = self.route {
+        // The last object of a chain is the route.
+        if let Some(route) = self.delegated.or(self.route) {
             line.push_str(&format!("  route {route}"));
         }
         if let Some(authorization) = self.authorization {
@@ -156,6 +161,7 @@ mod tests {
                 route: Some("HTTPRoute shop/api".to_owned()),
                 authorization: None,
             },
+            delegated: None,
         }
     }
 
@@ -170,6 +176,15 @@ mod tests {
             "01:02:03.004 deny  outside → shop/web-0:8080  GET /a\u{fffd}[31m → 403  unauthorized  \
              route HTTPRoute shop/api\n"
         );
+    }
+
+    #[test]
+    fn a_delegated_path_is_shown_with_every_object_that_it_passed_through() {
+        let chain = "/legal of InboundRoute site/www > InboundRoute legal/legal";
+        let entry = DecisionRecord { delegated: Some(chain.to_owned()), ..entry(None) };
+        let line = DecisionLine::new(&entry, &ControllerConfig::default(), &BTreeMap::new())
+            .text(Paint::plain());
+        assert!(line.ends_with(&format!("  unauthorized  route {chain}\n")), "{line}");
     }
 
     #[test]

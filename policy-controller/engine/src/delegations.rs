@@ -184,6 +184,112 @@ mod tests {
         assert_eq!(engine.delegation_counts().orphans, 0);
     }
 
+    /// The places of a vertex with this path and status, which `prod/root` delegates `/team` to:
+    /// with the ReferenceGrant, without it, and with it again.
+    fn places(path: &str, status: &str) -> [Vec<String>; 3] {
+        let mut engine = Engine::new(Arc::new(ControllerConfig::default()));
+        let own = |kind: &str, rest: &str| {
+            testing::object(&format!(
+                "{{apiVersion: portcullis.dev/v1alpha1, kind: {kind}, {rest}}}"
+            ))
+        };
+        let root = own(
+            "InboundRoute",
+            "metadata: {name: root, namespace: prod}, spec: {virtualhost: {fqdn: a.example}, \
+             routes: [{match: /team, delegate: {name: v, namespace: team}}]}",
+        );
+        let vertex = own(
+            "InboundRoute",
+            &format!(
+                "metadata: {{name: v, namespace: team}}, spec: {{delegatedFrom: [{{fqdn: a.example}}], \
+                 routes: [{{match: {path}, servers: [{{name: web}}]}}]}}, status: {status}"
+            ),
+        );
+        let grant = testing::object(
+            "{apiVersion: gateway.networking.k8s.io/v1beta1, kind: ReferenceGrant, \
+              metadata: {name: g, namespace: team}, spec: {\
+              from: [{group: portcullis.dev, kind: InboundRoute, namespace: prod}], \
+              to: [{group: portcullis.dev, kind: InboundRoute}]}}",
+        );
+        let key = vertex.meta.key.clone();
+        let shown = |engine: &Engine| match fields(engine, &key) {
+            Some(StatusFields::Delegation(Some(state))) => {
+                state.delegations.iter().map(place).collect()
+            }
+            other => panic!("{other:?}"),
+        };
+        for object in [root, vertex, grant.clone()] {
+            apply(&mut engine, Change::Apply(object));
+        }
+        let before = shown(&engine);
+        apply(&mut engine, Change::Delete(grant.meta.key.clone()));
+        let without = shown(&engine);
+        apply(&mut engine, Change::Apply(grant));
+        [before, without, shown(&engine)]
+    }
+
+    fn place(entry: &DelegationEntry) -> String {
+        match entry {
+            DelegationEntry::Connected { parent, connected_at, .. } => {
+                format!("connected {} {connected_at:?}", parent.name)
+            }
+            DelegationEntry::Orphaned { last_parent, reason, since } => {
+                let name = last_parent.as_ref().map_or("-", |parent| &parent.name);
+                format!("orphaned {name} {} {since:?}", reason.as_str())
+            }
+            DelegationEntry::Rejected { parent, reason, .. } => {
+                format!("rejected {} {}", parent.name, reason.as_str())
+            }
+        }
+    }
+
+    const SINCE: &str = "2026-11-20T09:00:00Z";
+    const SECONDS: i64 = 1_795_165_200;
+
+    #[test]
+    fn a_parent_whose_delegation_becomes_refused_is_a_former_parent_and_not_forgotten() {
+        let parent = "{namespace: prod, name: root, prefix: /team}";
+        let connected =
+            format!("{{state: {{connected: {{parent: {parent}, connectedAt: '{SINCE}'}}}}}}");
+        let status = format!("{{delegationStatuses: [{connected}]}}");
+        let [before, without, again] = places("/team", &status);
+        assert_eq!(before, [format!("connected root Some({SECONDS})")]);
+        let revoked = ["rejected root RefNotPermitted", "orphaned root GrantRevoked None"];
+        assert_eq!(without, revoked);
+        assert_eq!(again, before);
+
+        // What is written then is read again.
+        let former = "{state: {orphaned: {lastParent: {namespace: prod, name: root}, \
+                      reason: GrantRevoked}}}";
+        let refused = format!("{{state: {{rejected: {{parent: {parent}, reason: No}}}}}}");
+        let status = format!("{{delegationStatuses: [{refused}, {former}]}}");
+        let [before, without, _] = places("/team", &status);
+        assert_eq!(before, ["connected root None"]);
+        assert_eq!(without, revoked);
+
+        let status = format!("{{delegationStatuses: [{connected}]}}");
+        let [outside, without, _] = places("/elsewhere", &status);
+        let moved = ["rejected root PrefixNotContained", "orphaned root DelegationRefused None"];
+        assert_eq!(outside, moved);
+        assert_eq!(without, revoked);
+
+        // Of many former parents the oldest are forgotten.
+        let old = |at: usize| {
+            let parent = format!("{{namespace: prod, name: old{at}}}");
+            format!("{{state: {{orphaned: {{lastParent: {parent}, reason: ParentRemoved}}}}}}")
+        };
+        let entries: Vec<String> = (0..20).map(old).chain([connected]).collect();
+        let status = format!("{{delegationStatuses: [{}]}}", entries.join(", "));
+        let [_, without, _] = places("/team", &status);
+        assert_eq!(without.len(), 17, "with the one that is refused");
+        assert_eq!(without.last().map(String::as_str), Some(revoked[1]));
+        assert_eq!(without[1], "orphaned old5 ParentRemoved None");
+
+        // Who never was connected has no former parent.
+        let [_, without, _] = places("/team", "{}");
+        assert_eq!(without, ["rejected root RefNotPermitted"]);
+    }
+
     #[test]
     fn the_policy_that_counts_has_the_rules_in_effect() {
         let mut engine = Engine::new(Arc::new(ControllerConfig::default()));

@@ -5,10 +5,10 @@ use crate::delegations::{DelegationCounts, DelegationTable, has_state};
 use crate::desired_conditions::{DesiredConditionTable, DesiredConditions};
 use crate::findings::Finder;
 use crate::incremental::{Memo, QueryKey};
-use crate::index::{Index, KindSet};
+use crate::index::{Index, KindSet, Touched};
 use crate::index_metrics::Effort;
 use crate::query::condition::{ConditionTable, Conditions};
-use crate::query::delegation::{ClaimsOn, DelegationTree, HostClaims, TreeOf};
+use crate::query::delegation::{DelegationTree, HostClaims, OverlappingClaims, TreeOf};
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::policy::{PolicyOf, ServerBaseOf};
@@ -83,8 +83,24 @@ impl Engine {
                 QueryKey::PortOwnersOf(PortOwnersOf(shape)) => changes.port_owners.push(shape),
                 QueryKey::MembersOf(_)
                 | QueryKey::AdmissionRules(_)
+                | QueryKey::RootClaims(_)
+                | QueryKey::ClaimedWildcard(_)
+                | QueryKey::OwnersUnder(_)
+                | QueryKey::OwnersAround(_)
+                | QueryKey::DecidedClaims(_)
                 | QueryKey::ClaimsOn(_)
+                | QueryKey::HoldersOf(_)
+                | QueryKey::OverlappingClaims(_)
+                | QueryKey::RootsUnder(_)
+                | QueryKey::Labelled(_)
                 | QueryKey::TreeOf(_)
+                | QueryKey::ObjectsIn(_)
+                | QueryKey::PathsOf(_)
+                | QueryKey::TreeHostsOf(_)
+                | QueryKey::IsTreeHost(_)
+                | QueryKey::TreeRoutesOf(_)
+                | QueryKey::ServerAuthorizationsOf(_)
+                | QueryKey::ConstrainedRoutesOf(_)
                 | QueryKey::DelegatedRoutesOf(_)
                 | QueryKey::NamespaceDefaults(_)
                 | QueryKey::ServersOf(_)
@@ -103,7 +119,13 @@ impl Engine {
                 | QueryKey::ForeignReferencesOf(_) => {}
             }
         }
-        for input in &touched {
+        self.note_objects(&touched, &mut changes);
+        changes
+    }
+
+    /// Notes the objects that are not as they were, and brings their conditions up to date.
+    fn note_objects(&mut self, touched: &Touched, changes: &mut Changes) {
+        for input in touched {
             let crate::index::Input::Object(key) = input else { continue };
             changes.objects.push(key.clone());
             match key.kind.spec().conditions {
@@ -120,7 +142,6 @@ impl Engine {
                 }
             }
         }
-        changes
     }
 
     /// Brings the conditions of one object up to date; true if they differ.
@@ -200,7 +221,7 @@ impl Engine {
 
     /// The claims on a host and on hosts that overlap with it.
     pub(crate) fn claims_on(&mut self, host: &HostPattern) -> Arc<HostClaims> {
-        self.memo.query(&ClaimsOn(host.clone()), &self.index, &self.config).0
+        self.memo.query(&OverlappingClaims(host.clone()), &self.index, &self.config).0
     }
 
     /// The tree of a root.

@@ -2,7 +2,7 @@
 //! matches that are never reached, clients that do not exist, identities of other meshes, unused
 //! authentications and ReferenceGrants, shadowed rules of InboundRoutes and policies that no Server
 //! answers for, grants that permit much, Servers on which nothing is granted,
-//! and the only route of one.
+//! the only route of one, and what leaves the trees with an object.
 //!
 //! Admission computes them for an object before it is stored, the command line for all objects that
 //! it reads. Broken rules of a kind are no findings: the parser reports them.
@@ -17,6 +17,7 @@ mod identities;
 mod reference_grants;
 mod routes;
 mod server;
+mod tree_deletion;
 mod unused;
 
 pub(crate) use finder::Finder;

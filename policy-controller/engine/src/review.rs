@@ -74,7 +74,9 @@ impl Snapshot {
         let changes = vec![Change::Apply(object.clone())];
         self.index.apply(&Batch { changes, ..Batch::default() });
         let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, MAX_EXAMINED);
-        finder.only_route(&object).into_iter().map(FieldError::from).collect()
+        let mut found = finder.only_route(&object);
+        found.extend(finder.leaves_trees(&object));
+        found.into_iter().map(FieldError::from).collect()
     }
 }
 

@@ -28,6 +28,6 @@ mod webhook;
 pub use super::certificate::{CertificateError, CertificateFiles, Provisioning};
 pub use super::installation::{Installation, Target, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
 pub use super::metrics::AdmissionMetrics;
-pub use super::validation::{configuration, outbound_webhook};
+pub use super::validation::{cluster_webhook, configuration, outbound_webhook};
 pub use settings::{AdmissionSettings, CertificateSource, PortGuard};
 pub use webhook::{Admission, AdmissionError};

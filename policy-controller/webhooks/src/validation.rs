@@ -13,7 +13,7 @@ mod scope;
 mod validate;
 mod warning;
 
-pub use configuration::{configuration, outbound_webhook};
+pub use configuration::{cluster_webhook, configuration, outbound_webhook};
 pub(crate) use validate::{Validation, Verdict, validate};
 #[cfg(test)]
 pub(crate) use warning::UNCHECKED;

@@ -6,7 +6,8 @@ use super::filter::FilterEncoding;
 use super::grant::Grants;
 use super::options::EncodeOptions;
 use super::route_kind::{Grpc, Http, LinkerdRoute, RoutePlan, RulePlan, leading_filters};
-use super::{meta, tree};
+use super::table::{CLOSED, covers};
+use super::{guard, meta};
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override, r#override};
 use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
 use crate::unsupported::{Part, Report};
@@ -80,7 +81,7 @@ fn plan<F: LinkerdRoute>(
         }
         last.push(default);
     }
-    let mut all = tree::guards::<F>(policy);
+    let mut all = guard::guards::<F>(policy, grants.options());
     // Linkerd's order where there are no routes: the default one, then the one for probes.
     if real.is_empty() {
         all.extend(last);
@@ -90,7 +91,7 @@ fn plan<F: LinkerdRoute>(
         first.extend(last);
         all.extend(first);
     }
-    all.extend(tree::denials::<F>(policy));
+    all.extend(guard::denials::<F>(policy));
     if all.is_empty() {
         // The proxy replaces an empty list by a route that the Server's grants apply to.
         let reason = match otherwise {
@@ -101,7 +102,7 @@ fn plan<F: LinkerdRoute>(
         };
         all.push(RoutePlan::everything(reason.as_str(), Vec::new(), false));
     } else if let Unmatched::Deny(reason) = otherwise
-        && *otherwise != tree::CLOSED
+        && *otherwise != CLOSED
     {
         let message = format!("`{}` where nothing matches: sent as 404", reason.as_str());
         grants.report().otherwise(Part::Port, message);
@@ -208,7 +209,7 @@ fn fallthrough_guards<F: LinkerdRoute>(
     for (host, unmatched) in &policy.routes.hosts {
         match unmatched {
             // Every tree denies the rest of its hosts.
-            &tree::CLOSED | Unmatched::FallThrough => {}
+            &CLOSED | Unmatched::FallThrough => {}
             Unmatched::DefaultRoute => {
                 let filters = server_filters::<F>(policy, grants);
                 let hosts = vec![host.clone()];
@@ -239,16 +240,6 @@ fn has_fallback(policy: &ServerPolicy, host: &HostPattern) -> bool {
     let by_table =
         hosts.iter().any(|(wider, then)| *then == Unmatched::DefaultRoute && covers(wider, host));
     by_route || by_table || *otherwise == Unmatched::DefaultRoute || !policy.exemptions.is_empty()
-}
-
-fn covers(wider: &HostPattern, host: &HostPattern) -> bool {
-    match (wider, host) {
-        (HostPattern::Exact(_), _) => false,
-        (HostPattern::Suffix(_), HostPattern::Exact(name)) => wider.admits(name),
-        (HostPattern::Suffix(wider), HostPattern::Suffix(host)) => {
-            host.strip_suffix(&**wider).is_some_and(|head| head.ends_with('.'))
-        }
-    }
 }
 
 /// Places the Server's grants, which apply to every route of a message. If a route does not inherit

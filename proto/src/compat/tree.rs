@@ -8,37 +8,28 @@
 //! It ends with a route that denies the rest, because an unmatched request would be searched for among
 //! routes without hosts.
 //!
-//! Of the spellings of a path the guard leaves those that no match of the table could tell apart.
 //! A host of which another match could outrank the guard, or whose order would be another one there,
-//! is denied as a whole.
+//! is denied as a whole. So is what requests could reach that leave the tree by capital letters in their
+//! host (`capitals`).
 
-use super::filter::FilterEncoding;
+use super::capitals;
 use super::options::EncodeOptions;
-use super::route_kind::{Http, LinkerdRoute, RoutePlan, RulePlan};
+use super::route_kind::{Http, LinkerdRoute};
+use super::table::{CLOSED, Table, closed, of_route};
 use crate::unsupported::{Part, Report};
 use http::header::HOST;
-use policy_core::decision::Denied;
-use policy_core::filter::{Failure, FilterKind};
 use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment};
-use policy_core::name::Origin;
-use policy_core::policy::{Exemption, PathHandling, Protocol, Route, RouteTable, Rule};
-use policy_core::policy::{ServerPolicy, Unmatched};
+use policy_core::policy::{Exemption, Protocol, Route, Rule, ServerPolicy};
 use policy_core::precedence::Precedence;
 use policy_core::{ObjectRef, canonical_path, match_form};
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The most matches of trees on one port, those of a route counted for each of its hosts. A Linkerd
 /// proxy compares a request with every one.
 const MAX_MATCHES: usize = 4096;
-
-/// The result where no rule of a tree's host matches.
-pub(super) const CLOSED: Unmatched = Unmatched::Deny(Denied::NotDelegated);
-
-/// A host's table, or that of routes without hosts.
-type Table<'p> = Option<&'p HostPattern>;
 
 /// A match in a table of a tree.
 struct Entry<'p> {
@@ -47,13 +38,6 @@ struct Entry<'p> {
     wanted: Cow<'p, RequestMatch>,
     /// Its place in the list.
     listed: usize,
-}
-
-/// The tables of trees, which may have no routes.
-fn closed(policy: &ServerPolicy) -> impl Iterator<Item = Table<'_>> {
-    let RouteTable { routes: _, hosts, otherwise } = &policy.routes;
-    let hosts = hosts.iter().filter(|(_, then)| **then == CLOSED).map(|(host, _)| Some(host));
-    hosts.chain((*otherwise == CLOSED).then_some(None))
 }
 
 /// Returns `policy` with its trees as a Linkerd proxy can hold to them: matches of theirs in the match
@@ -68,13 +52,19 @@ pub(super) fn expressible<'p>(
         return Cow::Borrowed(policy);
     }
     let refused = refused(policy, &tables, options);
-    for (origin, why) in concerned(&tables, &refused) {
-        report.denied(Part::Route(origin.clone()), format!("{why}: denied there"));
+    for (part, why) in concerned(policy, &refused) {
+        report.denied(part, format!("{why}: denied there"));
     }
     let mut sent = policy.clone();
     let routes = policy.routes.routes.iter();
     sent.routes.routes = routes.filter_map(|r| rewritten(policy, r, &tables, &refused)).collect();
-    if policy.routes.otherwise == CLOSED {
+    for table in refused.keys() {
+        match table {
+            Some(host) => sent.routes.hosts.insert((*host).clone(), CLOSED),
+            None => Some(std::mem::replace(&mut sent.routes.otherwise, CLOSED)),
+        };
+    }
+    if sent.routes.otherwise == CLOSED {
         sent.exemptions.retain(|exemption| is_reachable(exemption, report));
     }
     Cow::Owned(sent)
@@ -99,14 +89,9 @@ fn tables(policy: &ServerPolicy) -> BTreeMap<Table<'_>, Vec<Entry<'_>>> {
     tables
 }
 
-/// The tables of a route, each once.
-fn of_route(route: &Route) -> BTreeSet<Table<'_>> {
-    if route.hosts.is_empty() { [None].into() } else { route.hosts.iter().map(Some).collect() }
-}
-
 /// The tables that cannot be sent, and why.
 fn refused<'p>(
-    policy: &ServerPolicy,
+    policy: &'p ServerPolicy,
     tables: &BTreeMap<Table<'p>, Vec<Entry<'p>>>,
     options: &EncodeOptions,
 ) -> BTreeMap<Table<'p>, String> {
@@ -126,24 +111,41 @@ fn refused<'p>(
         };
         why.map(|why| (*table, why))
     };
-    tables.iter().filter_map(of_table).collect()
+    let mut refused: BTreeMap<Table<'p>, String> = tables.iter().filter_map(of_table).collect();
+    for (table, host) in capitals::reachable(policy) {
+        let why = || format!("older proxies look there for {} in capital letters", shown(host));
+        refused.entry(table).or_insert_with(why);
+    }
+    refused
 }
 
-/// The routes that are left out of a table, one for each object, with the reason.
+fn shown(host: &HostPattern) -> String {
+    match host {
+        HostPattern::Exact(name) => format!("`{name}`"),
+        HostPattern::Suffix(suffix) => format!("`*.{suffix}`"),
+    }
+}
+
+/// The routes that are left out of a table, one for each object, with the reason. The port, where it
+/// has grants and no route.
 fn concerned<'p>(
-    tables: &BTreeMap<Table<'p>, Vec<Entry<'p>>>,
+    policy: &'p ServerPolicy,
     refused: &BTreeMap<Table<'p>, String>,
-) -> Vec<(&'p Origin, String)> {
-    let mut first: BTreeMap<Option<&ObjectRef>, (&Origin, String)> = BTreeMap::new();
+) -> Vec<(Part, String)> {
+    let mut first: BTreeMap<Option<&ObjectRef>, (Part, String)> = BTreeMap::new();
     for (table, why) in refused {
-        let on = match table {
-            Some(HostPattern::Exact(name)) => format!("`{name}`: "),
-            Some(HostPattern::Suffix(suffix)) => format!("`*.{suffix}`: "),
-            None => String::new(),
+        let why = match table {
+            Some(host) => format!("{}: {why}", shown(host)),
+            None => why.clone(),
         };
-        for Entry { route, .. } in tables.get(table).into_iter().flatten() {
-            let found = || (&route.origin, format!("{on}{why}"));
-            first.entry(route.origin.object()).or_insert_with(found);
+        let routes = policy.routes.routes.iter();
+        let routes: Vec<_> = routes.filter(|route| of_route(route).contains(table)).collect();
+        for Route { origin, .. } in routes.iter().map(|route| &***route) {
+            let found = || (Part::Route(origin.clone()), why.clone());
+            first.entry(origin.object()).or_insert_with(found);
+        }
+        if routes.is_empty() {
+            first.entry(None).or_insert_with(|| (Part::Port, why.clone()));
         }
     }
     first.into_values().collect()
@@ -157,7 +159,8 @@ fn rewritten<'p>(
     refused: &BTreeMap<Table<'p>, String>,
 ) -> Option<Arc<Route>> {
     let own = of_route(route);
-    if own.iter().all(|table| !tables.contains_key(table)) {
+    let is_of_tree = own.iter().any(|table| tables.contains_key(table));
+    if !is_of_tree && !own.iter().any(|table| refused.contains_key(table)) {
         return Some(Arc::clone(route));
     }
     if own.iter().all(|table| refused.contains_key(table)) {
@@ -166,6 +169,9 @@ fn rewritten<'p>(
     let mut sent = Route::clone(route);
     sent.hosts =
         route.hosts.iter().filter(|host| !refused.contains_key(&Some(*host))).cloned().collect();
+    if !is_of_tree {
+        return Some(Arc::new(sent));
+    }
     for rule in &mut sent.rules {
         // Not as it was written, which may be longer or shorter than what it means.
         let plain = |wanted: &RequestMatch| {
@@ -244,7 +250,8 @@ fn groups<'e, 'p>(entries: &'e [Entry<'p>]) -> Vec<Vec<&'e Entry<'p>>> {
 }
 
 /// Returns true if the first of these that matches a request permits the same, in our order and in
-/// that of Linkerd's proxies.
+/// those of Linkerd's proxies: before their change 4604 a header ranks above a method, and since then
+/// an exact path above a prefix that covers as much.
 fn is_order_kept(group: &mut [&Entry<'_>]) -> bool {
     let same = |a: &Entry<'_>, b: &Entry<'_>| {
         a.route.authorizations == b.route.authorizations
@@ -253,12 +260,16 @@ fn is_order_kept(group: &mut [&Entry<'_>]) -> bool {
             && a.rule.effects == b.rule.effects
     };
     group.sort_by_cached_key(|entry| (Precedence::of(&entry.wanted), entry.listed));
-    let theirs = |entry: &Entry<'_>| {
-        let wanted = &entry.wanted;
-        let (headers, query) = (wanted.headers().len(), wanted.query().len());
-        (Reverse(headers), Reverse(query), wanted.method().is_none(), entry.listed)
+    let counts = |wanted: &RequestMatch| {
+        (Reverse(wanted.headers().len()), Reverse(wanted.query().len()), wanted.method().is_none())
     };
-    group.is_sorted_by_key(|entry| theirs(entry))
+    let before = |entry: &Entry<'_>| (counts(&entry.wanted), entry.listed);
+    let since = |entry: &Entry<'_>| {
+        let (headers, query, no_method) = counts(&entry.wanted);
+        let is_exact = matches!(entry.wanted.path, PathPattern::Segments { rest: false, .. });
+        (!is_exact, no_method, headers, query, entry.listed)
+    };
+    (group.is_sorted_by_key(|entry| before(entry)) && group.is_sorted_by_key(|entry| since(entry)))
         || group.windows(2).all(|pair| match pair {
             [a, b] => same(a, b),
             _ => true,
@@ -276,119 +287,4 @@ fn is_reachable(exemption: &Exemption, report: &mut Report) -> bool {
         report.left_out(part, "a path in another than its canonical form: not sent");
     }
     clean
-}
-
-/// Returns true if every segment of the path is a literal of unreserved characters.
-fn is_unreserved(wanted: &RequestMatch) -> bool {
-    let unreserved =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
-    match &wanted.path {
-        PathPattern::Regex(_) => false,
-        PathPattern::Segments { segments, rest: _ } => segments.iter().all(|s| match s {
-            Segment::Literal(text) => text.bytes().all(unreserved),
-            Segment::Parameter(_) => false,
-        }),
-    }
-}
-
-/// The spellings of paths that a guard refuses.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Refused {
-    /// Those of which another spelling may be one of unreserved characters.
-    OfUnreserved,
-    /// All but the match form.
-    ButMatchForm,
-}
-
-impl Refused {
-    /// The guard of each table: as wide as its matches require, so that clients may encode what no
-    /// match names.
-    fn of_tables(policy: &ServerPolicy) -> BTreeMap<Table<'_>, Self> {
-        let least = match policy.paths {
-            PathHandling::Canonical => Self::OfUnreserved,
-            PathHandling::Raw => Self::ButMatchForm,
-        };
-        let mut tables: BTreeMap<Table<'_>, Self> =
-            closed(policy).map(|table| (table, least)).collect();
-        for route in &policy.routes.routes {
-            if route.rules.iter().flat_map(|rule| &rule.matches).all(is_unreserved) {
-                continue;
-            }
-            for table in of_route(route) {
-                tables.entry(table).and_modify(|refused| *refused = Self::ButMatchForm);
-            }
-        }
-        tables
-    }
-
-    /// The whole path matches it if it is refused.
-    fn expression(self) -> String {
-        // No path but that of `OPTIONS *` and of CONNECT; empty segments; dot segments.
-        let shape = r"|[^/].*|.*//.*|.*/\.\.?(?:/.*)?";
-        let spelling = match self {
-            // Not visible ASCII; `\` and `;`; a broken encoding; one of an unreserved character, a
-            // control byte, `/`, `;` or `\`.
-            Self::OfUnreserved => {
-                r".*[^\x21-\x7E].*|.*[\\;].*|.*%(?:[^0-9A-Fa-f].*|[0-9A-Fa-f](?:[^0-9A-Fa-f].*)?)?|.*%(?:[01][0-9A-Fa-f]|2[D-Fd-f]|3[0-9Bb]|4[1-9A-Fa-f]|5[0-9AaCcFf]|6[1-9A-Fa-f]|7[0-9AaEeFf]).*"
-            }
-            // A character that the match form encodes; a broken encoding, or one in lower case; one of
-            // a character that the match form does not encode, or of one that is refused.
-            Self::ButMatchForm => {
-                r".*[^A-Za-z0-9\-._~!$&'()*+,=:@/%].*|.*%(?:[^0-9A-F].*|[0-9A-F](?:[^0-9A-F].*)?)?|.*%(?:[01][0-9A-F]|2[146-9A-F]|3[0-9ABD]|4[0-9A-F]|5[0-9ACF]|6[1-9A-F]|7[0-9AEF]).*"
-            }
-        };
-        format!("^(?:{shape}|{spelling})$")
-    }
-}
-
-/// The routes that refuse unclean paths, which come before all others. gRPC has no regular expressions.
-pub(super) fn guards<F: LinkerdRoute>(policy: &ServerPolicy) -> Vec<RoutePlan<F>> {
-    let tables = Refused::of_tables(policy);
-    let mut guards = Vec::new();
-    for refused in [Refused::OfUnreserved, Refused::ButMatchForm] {
-        let Some(matched) = F::expression(refused.expression()) else { continue };
-        let guarded = tables.iter().filter(|(_, own)| **own == refused).map(|(table, _)| *table);
-        guards.extend(split(&guarded.collect::<Vec<_>>()).into_iter().map(|hosts| {
-            let rule = RulePlan { matches: vec![matched.clone()], filters: refusal::<F>() };
-            RoutePlan {
-                metadata: RoutePlan::<F>::named(&Origin::Guard),
-                hosts,
-                rules: vec![rule],
-                grants: Vec::new(),
-                inherits: false,
-            }
-        }));
-    }
-    guards
-}
-
-/// The routes that deny what no other of a tree's host matches, which come after all others.
-pub(super) fn denials<F: LinkerdRoute>(policy: &ServerPolicy) -> Vec<RoutePlan<F>> {
-    let tables: Vec<Table<'_>> = closed(policy).collect();
-    let deny = |hosts| RoutePlan::everything(Denied::NotDelegated.as_str(), hosts, false);
-    split(&tables).into_iter().map(deny).collect()
-}
-
-/// Returns the lists of hosts for the routes of these tables: all hosts together, and none for the
-/// table without hosts.
-fn split(tables: &[Table<'_>]) -> Vec<Vec<HostPattern>> {
-    let hosts: Vec<HostPattern> = tables.iter().flatten().copied().cloned().collect();
-    let hostless = tables.contains(&None).then(Vec::new);
-    (!hosts.is_empty()).then_some(hosts).into_iter().chain(hostless).collect()
-}
-
-/// Answers 400. Without grants the proxy denies before, save for clients on its own loopback
-/// interface, which it lets pass every route.
-fn refusal<F: LinkerdRoute>() -> Vec<F::Filter> {
-    let failure = FilterKind::Failure(Failure {
-        status: 400,
-        grpc_status: 3,
-        message: "ambiguous target".into(),
-        numerator: 1,
-        denominator: 1,
-    });
-    match F::filter(&failure) {
-        FilterEncoding::Sent(filter) => vec![filter],
-        FilterEncoding::Omitted(_) | FilterEncoding::Denied(_) => Vec::new(),
-    }
 }

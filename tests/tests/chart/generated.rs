@@ -76,6 +76,7 @@ fn webhooks() -> String {
     };
     let webhooks = json!({
         "validating": admission::configuration(&installation(WEBHOOK_CONFIGURATION)).webhooks,
+        "wholeCluster": [admission::cluster_webhook(&installation(WEBHOOK_CONFIGURATION))],
         "linkerdCompatible": [admission::outbound_webhook(&installation(WEBHOOK_CONFIGURATION))],
         "injector": injector_configuration(&installation(INJECTOR_CONFIGURATION)).webhooks,
         "besideLinkerd": linkerd_redirect::configuration(&installation(BESIDE_CONFIGURATION)).webhooks,

@@ -209,12 +209,43 @@ fn a_wrong_value_is_refused_with_its_key_the_value_and_what_is_allowed() {
     }
 }
 
+/// Settings beside Linkerd with a certificate of one's own.
+const BESIDE: &str = "besideLinkerd.enabled=true,identity.mode=external,injector.enabled=false,\
+                      crds.policy=false,crds.workload=false,admission.tls.secretName=mine,\
+                      admission.tls.caBundle=-----BEGIN CERTIFICATE-----";
+
+#[test]
+fn the_policy_of_the_cluster_waits_only_for_who_reads_it() {
+    let Some(helm) = helm() else { return };
+    for (watched, expected) in [("", 1), (",watchNamespaces={a,b}", 0)] {
+        let settings = format!("{BESIDE}{watched}");
+        let rendered = succeeded(&helm.template(&["--set", &settings]).unwrap()).unwrap();
+        let objects = documents(&rendered).unwrap();
+        let validating =
+            objects.iter().find(|object| object["kind"] == "ValidatingWebhookConfiguration");
+        let webhooks = validating.unwrap()["webhooks"].as_array().unwrap();
+        let asks = |webhook: &&serde_json::Value| {
+            let rules = webhook["rules"].as_array().unwrap().iter();
+            let mut resources = rules.flat_map(|rule| rule["resources"].as_array().unwrap());
+            resources.any(|resource| resource == "routeadmissionpolicies")
+        };
+        let found: Vec<&serde_json::Value> = webhooks.iter().filter(asks).collect();
+        assert_eq!(found.len(), expected, "{settings}");
+        for webhook in found {
+            assert_eq!(webhook["rules"][0]["scope"], "Cluster");
+            assert_eq!(webhook["failurePolicy"], "Fail");
+        }
+        for webhook in webhooks.iter().filter(|webhook| !asks(webhook)) {
+            let text = webhook["namespaceSelector"].to_string();
+            assert_eq!(text.contains("[\"a\",\"b\"]"), expected == 0, "{webhook}");
+        }
+    }
+}
+
 #[test]
 fn linkerds_proxies_of_namespaces_that_are_not_watched_are_left_alone() {
     let Some(helm) = helm() else { return };
-    let settings = "besideLinkerd.enabled=true,identity.mode=external,injector.enabled=false,\
-                    crds.policy=false,crds.workload=false,watchNamespaces={a,b},\
-                    admission.tls.secretName=mine,admission.tls.caBundle=-----BEGIN CERTIFICATE-----";
+    let settings = &format!("{BESIDE},watchNamespaces={{a,b}}");
     let rendered = succeeded(&helm.template(&["--set", settings]).unwrap()).unwrap();
     let objects = documents(&rendered).unwrap();
     let webhooks = objects.iter().find(|object| object["kind"] == "MutatingWebhookConfiguration");
@@ -227,4 +258,25 @@ fn linkerds_proxies_of_namespaces_that_are_not_watched_are_left_alone() {
         assert!(expressions.contains(&watched), "{webhook}");
     }
     assert_eq!(webhooks.len(), 1);
+}
+
+/// Without this the second of two releases, each for namespaces of its own, could not be installed.
+#[test]
+fn a_further_release_in_a_cluster_needs_none_of_its_definitions() {
+    let Some(helm) = helm() else { return };
+    let definitions = |settings: &str| {
+        let rendered = succeeded(&helm.template(&["--set", settings]).unwrap()).unwrap();
+        let mut objects = documents(&rendered).unwrap();
+        objects.retain(|object| object["kind"] == "CustomResourceDefinition");
+        objects.iter().map(|one| one["metadata"]["name"].to_string()).collect::<Vec<_>>()
+    };
+    let groups = ["crds.policy=false", "crds.workload=false", "crds.portcullis=false"];
+    assert_eq!(definitions(&groups.join(",")), Vec::<String>::new());
+    for (switched, group) in
+        groups.iter().zip(["policy.linkerd.io", "workload.linkerd.io", "portcullis.dev"])
+    {
+        let left = definitions(switched);
+        assert!(!left.is_empty(), "{switched}");
+        assert!(!left.iter().any(|name| name.contains(group)), "{switched}: {left:?}");
+    }
 }

@@ -3,6 +3,7 @@
 mod delegation;
 mod link;
 mod replica;
+mod too_large;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};

@@ -43,8 +43,8 @@ fn grant(namespace: &str, from: &str, from_namespace: &str, to: &str) -> String 
 }
 
 /// True if the sidecar has acknowledged a policy for which this holds, and none newer is on its way.
-fn acknowledged(world: &World, holds: fn(&ServerPolicy) -> bool) -> bool {
-    let port = NonZeroU16::new(HTTP).unwrap();
+pub(crate) fn acknowledged(world: &World, port: u16, holds: fn(&ServerPolicy) -> bool) -> bool {
+    let port = NonZeroU16::new(port).unwrap();
     let clients = world.controller().applied.port(&WorkloadKey::pod("shop", "web"), port);
     let holds = |policy: &ServerPolicy| holds(policy);
     !clients.is_empty()
@@ -63,12 +63,12 @@ async fn revoked_by_the_acknowledgement(
     let world = World::with(&files).await;
     let mut client = world.client(Kind::Http2).await;
     assert_eq!(client.ask(path).await, 200);
-    assert!(!acknowledged(&world, is_revoked), "the policy tells both states apart");
+    assert!(!acknowledged(&world, HTTP, is_revoked), "the policy tells both states apart");
     for _ in 0..3 {
         world.delete("grant.yaml");
         let refused = async || {
             // A request that begins after the acknowledgement is decided without the grant.
-            let told = acknowledged(&world, is_revoked);
+            let told = acknowledged(&world, HTTP, is_revoked);
             let code = client.ask(path).await;
             assert!(code == 403 || (code == 200 && !told), "{code}, acknowledged: {told}");
             told

@@ -2,7 +2,11 @@
 //! real clients over real sockets. What is promised here is promised of a mesh.
 
 #[cfg(test)]
+mod claims;
+#[cfg(test)]
 mod client;
+#[cfg(test)]
+mod delegated;
 #[cfg(test)]
 mod early_ends;
 #[cfg(test)]

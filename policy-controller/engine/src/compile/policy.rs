@@ -4,16 +4,18 @@
 use super::implicit::{exemptions, with_localhost};
 use crate::config::{ControllerConfig, MetricsReaders, ProbeRoutes};
 use crate::incremental::{Context, query};
-use crate::query::delegation::DelegatedRoutesOf;
+use crate::query::delegation::{ConstrainedRoutesOf, DelegatedRoutesOf};
 use crate::query::grant::ServerGrants;
-use crate::query::policy::{AttachedRoutesOf, PolicyOf, RateLimitOf, ServerBaseOf};
+use crate::query::policy::{
+    AttachedRoutesOf, PolicyOf, RateLimitOf, ServerAuthorizationsOf, ServerBaseOf,
+};
 use crate::query::port_ownership::PortOwnersOf;
 use crate::query::workload::WorkloadShape;
-use crate::resolve::delegation::met;
 use crate::resolve::workload;
 use policy_core::{
-    Authorization, Condition, DefaultPolicy, Denied, IdentityMatch, Owner, PathHandling, Predicate,
-    Protocol, Requirement, ServerPolicy, Source, UndeclaredPorts, Unmatched,
+    Authorization, AuthorizationSet, Condition, DefaultPolicy, Denied, IdentityMatch, Owner,
+    PathHandling, Predicate, Protocol, Requirement, ServerPolicy, Source, UndeclaredPorts,
+    Unmatched,
 };
 use policy_crds::resource::{ProxyProtocol, Server};
 use policy_crds::{Body, ObjectKey, ObjectMeta, Resource, annotation};
@@ -21,6 +23,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 query!(PolicyOf, Arc<ServerPolicy>, policy_of);
+query!(ServerAuthorizationsOf, AuthorizationSet, server_authorizations);
 query!(ServerBaseOf, Arc<ServerPolicy>, server_pieces);
 
 fn policy_of(query: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
@@ -128,6 +131,17 @@ fn server_pieces(query: &ServerBaseOf, cx: &mut Context<'_>) -> Arc<ServerPolicy
     })
 }
 
+fn server_authorizations(query: &ServerAuthorizationsOf, cx: &mut Context<'_>) -> AuthorizationSet {
+    let object = cx.object(&query.0).map(|object| &object.body);
+    let Some(Body::Valid(Resource::Server(server))) = object else {
+        return AuthorizationSet::default();
+    };
+    let grants = cx.query(&ServerGrants(query.0.clone()));
+    let mut authorizations = grants.authorizations.clone();
+    authorizations.extend_from_slice(&server.access_policy.authorizations());
+    with_localhost(cx, authorizations).into()
+}
+
 fn owner(key: &ObjectKey) -> Owner {
     Owner::Server(key.to_ref())
 }
@@ -157,11 +171,8 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
     policy.paths = annotation::path_normalization(&meta.annotations).value;
     policy.informational_headers = annotation::informational_headers(&meta.annotations).value;
 
-    let grants = cx.query(&ServerGrants(key.clone()));
-    let mut authorizations = grants.authorizations.clone();
-    authorizations.extend_from_slice(&server.access_policy.authorizations());
-    policy.authorizations = with_localhost(cx, authorizations).into();
-    policy.withheld = grants.withheld.clone();
+    policy.authorizations = cx.query(&ServerAuthorizationsOf(key.clone()));
+    policy.withheld = cx.query(&ServerGrants(key.clone())).withheld.clone();
 
     let attached = cx.query(&AttachedRoutesOf(key.clone()));
     if attached.bound {
@@ -187,7 +198,7 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
 /// routes nothing else is permitted.
 fn add_trees(cx: &mut Context<'_>, server: &ObjectKey, policy: &mut ServerPolicy) {
     let delegated = cx.query(&DelegatedRoutesOf(server.clone()));
-    if !delegated.bound {
+    if !delegated.hosts.bound {
         return;
     }
     let closed = Unmatched::Deny(Denied::NotDelegated);
@@ -203,10 +214,19 @@ fn add_trees(cx: &mut Context<'_>, server: &ObjectKey, policy: &mut ServerPolicy
     }
     // A path that the application reads otherwise would leave its prefix.
     policy.paths = PathHandling::Canonical;
-    policy.routes.hosts.extend(delegated.hosts.iter().map(|host| (host.clone(), closed)));
-    let routes = delegated.routes.iter();
-    let routes = routes.map(|(route, constraints)| met(route, constraints, &policy.authorizations));
-    policy.routes.routes.extend(routes.collect::<Vec<_>>());
+    let hosts = delegated.hosts.hosts.iter();
+    policy.routes.hosts.extend(hosts.map(|host| (host.clone(), closed)));
+    for (root, part) in &delegated.parts {
+        if part.constraints.is_empty() {
+            policy.routes.routes.extend_from_slice(&part.answered);
+        } else {
+            let (root, server) = (root.clone(), server.clone());
+            let met = cx.query(&ConstrainedRoutesOf { root, server });
+            policy.routes.routes.extend_from_slice(&met);
+        }
+    }
+    let denied = delegated.parts.iter().flat_map(|(_, part)| &part.denied);
+    policy.routes.routes.extend(denied.cloned());
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub enum FindingKind {
     /// A policy is about an InboundRoute for which no Server answers.
     NotServed,
     /// A route is the only one of a Server that has grants of its own, which would apply to every
-    /// request without the route.
+    /// request without the route; or an object keeps a Server in a tree that would be open otherwise.
     OnlyRoute,
     /// A ServiceAccount of the object's own namespace does not exist.
     ClientMissing,

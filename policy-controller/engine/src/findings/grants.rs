@@ -4,7 +4,7 @@ use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::incremental::Memo;
 use crate::index::parents;
-use crate::query::delegation::DelegatedRoutesOf;
+use crate::query::delegation::{DelegatedRoutesOf, TreeHostsOf};
 use crate::query::grant::ServerGrants;
 use crate::query::policy::AttachedRoutesOf;
 use crate::source::{Batch, Change};
@@ -31,7 +31,10 @@ impl Finder<'_> {
         let some = !own.authorizations.is_empty()
             || !own.withheld.is_empty()
             || attached.routes.iter().any(|route| granted(route))
-            || delegated.routes.iter().any(|(route, _)| granted(route));
+            || delegated
+                .parts
+                .iter()
+                .any(|(_, part)| part.answered.iter().any(|route| granted(route)));
         // A remark reports routes that are all invalid.
         if some || (attached.bound && attached.routes.is_empty()) {
             return None;
@@ -53,13 +56,13 @@ impl Finder<'_> {
         let mut findings = Vec::new();
         for server in servers {
             // A tree keeps the Server closed without the route, too.
-            if self.query(&DelegatedRoutesOf(server.clone())).bound {
+            if self.query(&TreeHostsOf(server.clone())).bound {
                 continue;
             }
             let attached = self.query(&AttachedRoutesOf(server.clone()));
             // Of two that are accepted one is left.
             // A Server of a tree stays closed without the route.
-            let closed = self.query(&DelegatedRoutesOf(server.clone())).bound;
+            let closed = self.query(&TreeHostsOf(server.clone())).bound;
             let several = attached.routes.len() > 1;
             if closed || !attached.bound || several || !self.grants(&server) {
                 continue;
@@ -83,7 +86,7 @@ impl Finder<'_> {
     }
 
     /// True if something is granted on the Server itself.
-    fn grants(&mut self, server: &ObjectKey) -> bool {
+    pub(super) fn grants(&mut self, server: &ObjectKey) -> bool {
         let Some(object) = self.index.object(server) else { return false };
         let Body::Valid(Resource::Server(own)) = &object.body else { return false };
         own.access_policy != DefaultPolicy::Deny

@@ -1,9 +1,35 @@
 //! One allocation for all values that are equal.
 
+use crate::query::workload::WorkloadShape;
 use hashbrown::HashMap;
+use policy_core::ServerPolicy;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
+
+/// A value with an outline by which it is looked up.
+pub(super) trait Outlined {
+    /// What is hashed: the same for equal values, and different for most others. Less than all of it
+    /// where that is large.
+    fn outline(&self) -> impl Hash;
+}
+
+impl Outlined for WorkloadShape {
+    fn outline(&self) -> impl Hash {
+        self
+    }
+}
+
+impl Outlined for ServerPolicy {
+    /// Without what routes and grants say: of a Server there may be thousands, most of which it
+    /// shares with the policies that it is compared with.
+    fn outline(&self) -> impl Hash {
+        let routes = &self.routes;
+        let counts = [routes.routes.len(), routes.hosts.len(), self.authorizations.len()];
+        let first = routes.routes.first().map(|route| &route.origin);
+        (&self.owner, &self.protocol, self.deny, &self.exemptions, counts, first)
+    }
+}
 
 /// Values by content, as long as they are referenced.
 pub(super) struct Interned<T> {
@@ -16,10 +42,10 @@ impl<T> Default for Interned<T> {
     }
 }
 
-impl<T: Eq + Hash> Interned<T> {
+impl<T: Eq + Outlined> Interned<T> {
     /// The one allocation of a value equal to this.
     pub(super) fn intern(&mut self, value: T) -> Arc<T> {
-        let held = self.by_hash.entry(content_hash(&value)).or_default();
+        let held = self.by_hash.entry(content_hash(&value.outline())).or_default();
         if let Some(equal) = held.iter().filter_map(Weak::upgrade).find(|held| **held == value) {
             return equal;
         }

@@ -12,8 +12,10 @@ use crate::config::ControllerConfig;
 use crate::index::{Edge, Index, Input, KindSet, Touched};
 use crate::query::condition::{Conditions, ObjectCondition};
 use crate::query::delegation::{
-    AdmissionRules, ClaimsOn, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HostClaims,
-    TreeOf,
+    AdmissionRules, ClaimedWildcard, ClaimsOn, ConstrainedRoutesOf, DecidedClaims, DelegatedRoutes,
+    DelegatedRoutesOf, DelegationTree, HoldersOf, HostClaim, HostClaims, HostOwner, HostPaths,
+    IsTreeHost, Labelled, ObjectsIn, OverlappingClaims, OwnerTable, OwnersAround, OwnersUnder,
+    PathsOf, RootClaims, RootsUnder, TreeHosts, TreeHostsOf, TreeOf, TreeRoutes, TreeRoutesOf,
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
@@ -23,7 +25,7 @@ use crate::query::grant::{
 };
 use crate::query::policy::{
     AttachedRoutes, AttachedRoutesOf, CompiledRoute, GrpcRouteOf, PolicyOf, RateLimitOf,
-    ServerBaseOf,
+    ServerAuthorizationsOf, ServerBaseOf,
 };
 use crate::query::port_ownership::{
     Claim, DisplacedServers, DisplacedServersOf, PortOwners, PortOwnersOf, SelectorKeys, ServersOf,
@@ -34,7 +36,7 @@ use crate::query::workload::{
     NamespaceDefaults, NamespaceSettings, ResolvedWorkload, WorkloadOf, WorkloadShape,
 };
 use hashbrown::{HashMap, HashSet};
-use policy_core::{RateLimit, Route, ServerPolicy};
+use policy_core::{AuthorizationSet, HostPattern, RateLimit, Route, ServerPolicy};
 use policy_crds::resource::RouteAdmission;
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::BTreeSet;
@@ -123,7 +125,16 @@ macro_rules! queries {
 queries! {
     MembersOf => Clients,
     AdmissionRules => Arc<RouteAdmission>,
+    RootClaims => Arc<[HostClaim]>,
+    ClaimedWildcard => bool,
+    OwnersUnder => Arc<OwnerTable>,
+    OwnersAround => Arc<[HostOwner]>,
+    DecidedClaims => Arc<HostClaims>,
     ClaimsOn => Arc<HostClaims>,
+    HoldersOf => Arc<[ObjectKey]>,
+    OverlappingClaims => Arc<HostClaims>,
+    RootsUnder => Arc<[(ObjectKey, Vec<HostPattern>)]>,
+    Labelled => Arc<[ObjectKey]>,
     NamespaceDefaults => NamespaceSettings,
     ServersOf => Arc<[Claim]>,
     SelectorKeys => Arc<BTreeSet<Arc<str>>>,
@@ -135,6 +146,13 @@ queries! {
     GrpcRouteOf => Option<ObjectKey>,
     CompiledRoute => Option<Arc<Route>>,
     TreeOf => Arc<DelegationTree>,
+    ObjectsIn => Arc<BTreeSet<ObjectKey>>,
+    PathsOf => Arc<HostPaths>,
+    TreeHostsOf => Arc<TreeHosts>,
+    IsTreeHost => bool,
+    TreeRoutesOf => Arc<TreeRoutes>,
+    ServerAuthorizationsOf => AuthorizationSet,
+    ConstrainedRoutesOf => Arc<[Arc<Route>]>,
     DelegatedRoutesOf => Arc<DelegatedRoutes>,
     AttachedRoutesOf => Arc<AttachedRoutes>,
     PrecedenceDifferencesOf => Arc<PrecedenceDifferences>,
@@ -196,6 +214,16 @@ impl<'a> Context<'a> {
         let members = self.index.edge(&edge).collect();
         self.read(Input::Edge(edge));
         members
+    }
+
+    /// The objects on the edge with the fewest, of edges that have to have the same objects in
+    /// common. Which one it is must make no difference to the answer: it is not recorded.
+    pub(crate) fn shortest_edge(
+        &mut self,
+        edges: impl Iterator<Item = Edge>,
+    ) -> Option<Vec<&'a ObjectKey>> {
+        let shortest = edges.min_by_key(|edge| self.index.edge_len(edge))?;
+        Some(self.edge(shortest))
     }
 
     /// The answer to another query.

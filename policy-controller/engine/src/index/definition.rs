@@ -99,6 +99,11 @@ impl Index {
         self.edges.on(edge)
     }
 
+    /// Number of objects on this edge.
+    pub(crate) fn edge_len(&self, edge: &Edge) -> usize {
+        self.edges.len(edge)
+    }
+
     fn replace(&mut self, key: &ObjectKey, new: Option<&Arc<Object>>, touched: &mut Touched) {
         let table = Arc::make_mut(self.tables.entry(key.kind).or_default());
         let old = match new {

@@ -49,6 +49,8 @@ pub(crate) enum Edge {
     Host(HostPattern),
     /// Roots that claim a host below this name: `a.b` and `*.a.b` are below `b`.
     HostBelow(Arc<str>),
+    /// InboundRoutes of this namespace with this label and value, valid or not.
+    Label(Arc<str>, Arc<str>, Arc<str>),
     /// InboundRoutes that name this Server, valid or not.
     Serves(ObjectKey),
     /// InboundRoutes of this namespace that may name any of its Servers, because a name cannot be
@@ -64,9 +66,11 @@ impl Edge {
             Self::Named(route) => KindSet::of(route.kind),
             Self::Target(_) => *WITH_TARGETS,
             Self::Selects(_) => *WITH_SELECTORS,
-            Self::Host(_) | Self::HostBelow(_) | Self::Serves(_) | Self::AnyServes(_) => {
-                KindSet::of(Kind::InboundRoute)
-            }
+            Self::Host(_)
+            | Self::HostBelow(_)
+            | Self::Label(..)
+            | Self::Serves(_)
+            | Self::AnyServes(_) => KindSet::of(Kind::InboundRoute),
         }
     }
 
@@ -149,6 +153,12 @@ pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
         named.filter_map(|named| Edge::of(named, &key.namespace)).collect();
     if key.kind.is_route() {
         edges.insert(Edge::named(key));
+    }
+    if key.kind == Kind::InboundRoute {
+        let labels = object.meta.labels.iter();
+        edges.extend(labels.map(|(label, value)| {
+            Edge::Label(key.namespace.clone(), label.clone(), value.clone())
+        }));
     }
     if let Body::Valid(Resource::InboundRoute(route)) = &object.body {
         for host in route.virtual_host.iter().flat_map(|own| &own.hosts) {

@@ -73,6 +73,12 @@ impl EdgeTable {
         members.into_iter().flat_map(|members| members.iter())
     }
 
+    /// Number of objects on an edge.
+    pub(super) fn len(&self, edge: &Edge) -> usize {
+        let members = self.0.get(place(edge)).and_then(|part| part.get(edge));
+        members.map_or(0, |members| members.len())
+    }
+
     /// Puts an object on an edge.
     pub(super) fn insert(&mut self, edge: &Edge, key: &ObjectKey) {
         let Some(part) = self.0.get_mut(place(edge)) else { return };

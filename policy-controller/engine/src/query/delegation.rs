@@ -12,13 +12,93 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct AdmissionRules;
 
-/// The claims on a host and on all hosts that overlap with it.
+/// The claims of a root before others are looked at, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RootClaims(pub(crate) ObjectKey);
+
+/// True if a root that may claims the wildcard with this suffix.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ClaimedWildcard(pub(crate) Arc<str>);
+
+/// The owners of hosts under the wildcard with this suffix, which no claimed wildcard covers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct OwnersUnder(pub(crate) Arc<str>);
+
+/// The owners of other hosts that overlap with a host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct OwnersAround(pub(crate) HostPattern);
+
+/// The claims on a host, none marked as shared.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct DecidedClaims(pub(crate) HostPattern);
+
+/// The claims on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ClaimsOn(pub(crate) HostPattern);
+
+/// The claims on a host and on all hosts that overlap with it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct OverlappingClaims(pub(crate) HostPattern);
+
+/// The roots with an active claim on a host, in order of their names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct HoldersOf(pub(crate) HostPattern);
+
+/// The roots with a valid host below this name, each with those hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RootsUnder(pub(crate) Arc<str>);
+
+/// The InboundRoutes of a namespace with these labels, by name; whatever they say.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Labelled {
+    /// The namespace.
+    pub(crate) namespace: Arc<str>,
+    /// The labels.
+    pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
+}
 
 /// The tree of a root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TreeOf(pub(crate) ObjectKey);
+
+/// The objects that the tree of a root reaches, or refuses to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ObjectsIn(pub(crate) ObjectKey);
+
+/// The paths of a host, over all trees.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct PathsOf(pub(crate) HostPattern);
+
+/// The hosts of which trees decide on a Server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TreeHostsOf(pub(crate) ObjectKey);
+
+/// True if trees decide of a host on a Server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct IsTreeHost {
+    /// The Server.
+    pub(crate) server: ObjectKey,
+    /// The host.
+    pub(crate) host: HostPattern,
+}
+
+/// The routes that one tree gives a Server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TreeRoutesOf {
+    /// The root.
+    pub(crate) root: ObjectKey,
+    /// The Server.
+    pub(crate) server: ObjectKey,
+}
+
+/// The same, met with the constraints of the root.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ConstrainedRoutesOf {
+    /// The root.
+    pub(crate) root: ObjectKey,
+    /// The Server.
+    pub(crate) server: ObjectKey,
+}
 
 /// The routes that trees give a Server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,7 +158,7 @@ pub enum ClaimRefusal {
     NotAssumed,
 }
 
-/// The claims on hosts that overlap, in order.
+/// Claims on a host, or on hosts that overlap, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostClaims {
     /// The claims.
@@ -87,8 +167,26 @@ pub struct HostClaims {
     pub strict: bool,
 }
 
+/// The owner of a host whose ownership is strict: the root of the claim by which its namespace has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostOwner {
+    /// The root.
+    pub(crate) root: ObjectKey,
+    /// The place of its claim.
+    pub(crate) order: ClaimOrder,
+}
+
+/// The owners under a wildcard that others have to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OwnerTable {
+    /// Those of wildcards, by suffix.
+    pub(crate) wildcards: HashMap<Arc<str>, HostOwner>,
+    /// Of those below each name, the first two of different namespaces.
+    pub(crate) below: HashMap<Arc<str>, Vec<HostOwner>>,
+}
+
 /// The tree of a root.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DelegationTree {
     /// Conditions that every grant in the tree is met with.
     pub constraints: Arc<[Condition]>,
@@ -100,7 +198,7 @@ pub struct DelegationTree {
 }
 
 /// The places of an object in a tree.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Places {
     /// Its rules.
     own: Vec<usize>,
@@ -111,7 +209,7 @@ struct Places {
 }
 
 /// One rule of an object, as one chain reaches it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeNode {
     /// The objects from the root to the one that holds the rule.
     pub chain: Arc<[ObjectKey]>,
@@ -124,7 +222,7 @@ pub struct TreeNode {
 }
 
 /// The effect of a rule.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeEffect {
     /// These Servers answer.
     Serves {
@@ -170,32 +268,58 @@ pub struct EdgeFault {
     pub hosts: Vec<HostPattern>,
 }
 
-/// The routes that trees give a Server.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct DelegatedRoutes {
+/// See [`TreeHostsOf`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TreeHosts {
     /// True if an InboundRoute of its namespace names the Server, valid or not.
     pub(crate) bound: bool,
-    /// The hosts on which nothing but `routes` counts.
+    /// The hosts on which nothing counts but trees.
     pub(crate) hosts: BTreeSet<HostPattern>,
-    /// Routes, in tie-breaking order, each with the conditions that grants are met with.
-    pub(crate) routes: Vec<(Arc<Route>, Arc<[Condition]>)>,
 }
 
-/// The paths of the hosts of a tree with the rule that has each.
+/// See [`TreeRoutesOf`]. Equal parts of two answers are one allocation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TreeRoutes {
+    /// The conditions that grants are met with.
+    pub(crate) constraints: Arc<[Condition]>,
+    /// The routes of what it answers.
+    pub(crate) answered: Vec<Arc<Route>>,
+    /// Those that deny what it would answer otherwise.
+    pub(crate) denied: Vec<Arc<Route>>,
+}
+
+/// The routes that trees give a Server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DelegatedRoutes {
+    /// See [`TreeHosts`].
+    pub(crate) hosts: Arc<TreeHosts>,
+    /// The part of each tree, by root.
+    pub(crate) parts: Vec<(ObjectKey, Arc<TreeRoutes>)>,
+}
+
+/// The paths of a host with the rule that has each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HostPaths {
+    /// The trees of the roots that claim the host, by root.
+    pub(crate) trees: Vec<(ObjectKey, Arc<DelegationTree>)>,
+    /// The tree and the node of each path.
+    pub(crate) table: PathTable,
+}
+
+/// The paths of a host with the place of the tree and of the rule that has each.
 pub(crate) type PathTable = BTreeMap<PathPrefix, (usize, usize)>;
+
+impl HostOwner {
+    /// True if it is in another namespace.
+    pub(crate) fn is_foreign(&self, namespace: &str) -> bool {
+        *self.root.namespace != *namespace
+    }
+}
 
 impl HostClaims {
     /// The active claims of a root on a host.
     pub(crate) fn active<'a>(&'a self, root: &'a ObjectKey) -> impl Iterator<Item = &'a HostClaim> {
         self.claims.iter().filter(move |claim| claim.root == *root && claim.is_active())
-    }
-
-    /// True if another namespace owns the host, or a host that overlaps with it.
-    pub(crate) fn is_foreign(&self, host: &HostPattern, namespace: &str) -> bool {
-        let foreign = |claim: &HostClaim| {
-            claim.is_active() && *claim.root.namespace != *namespace && claim.host.overlaps(host)
-        };
-        self.strict && self.claims.iter().any(foreign)
     }
 }
 
@@ -248,6 +372,11 @@ impl DelegationTree {
             at = at.saturating_add(group.len());
         }
         Self { constraints, nodes, places }
+    }
+
+    /// The objects that it says something about.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.places.keys()
     }
 
     /// The rules of an object.

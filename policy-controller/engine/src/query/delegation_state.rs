@@ -109,11 +109,13 @@ pub enum OrphanReason {
     NotPermitted,
     /// No ReferenceGrant permits the delegation any more.
     GrantRevoked,
+    /// The delegation breaks another rule.
+    DelegationRefused,
 }
 
 impl OrphanReason {
     /// Every reason.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NeverDelegated,
         Self::ParentRemoved,
         Self::ParentInvalid,
@@ -122,6 +124,7 @@ impl OrphanReason {
         Self::DelegationRemoved,
         Self::NotPermitted,
         Self::GrantRevoked,
+        Self::DelegationRefused,
     ];
 
     /// The `reason` in the status.
@@ -135,6 +138,7 @@ impl OrphanReason {
             Self::DelegationRemoved => "DelegationRemoved",
             Self::NotPermitted => "NotPermitted",
             Self::GrantRevoked => "GrantRevoked",
+            Self::DelegationRefused => "DelegationRefused",
         }
     }
 }

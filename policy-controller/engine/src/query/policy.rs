@@ -21,6 +21,11 @@ pub(crate) struct PolicyOf {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerBaseOf(pub(crate) ObjectKey);
 
+/// The grants of a Server, with those that its access policy and the configuration add; of an invalid
+/// one none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ServerAuthorizationsOf(pub(crate) ObjectKey);
+
 /// A route with its own grants; none if it does not exist or is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CompiledRoute(pub(crate) ObjectKey);

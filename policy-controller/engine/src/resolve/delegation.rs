@@ -1,17 +1,26 @@
 //! Route delegation and host ownership: InboundRoutes and the RouteAdmissionPolicy
 //! (docs/spec/delegation.md).
 //!
-//! A root claims paths of its hosts. [`claims`] decides from scratch, for a host and all hosts that
-//! overlap with it, which claim is active. [`tree`] walks from a root along the delegations that are
-//! permitted, consented to and contained ([`child`]). [`on_server`] makes the routes of a Server of
-//! the trees of all hosts that objects of its namespace name. Nothing of a tree is kept between two
-//! answers, so that no order of events can leave anything behind.
+//! A root claims paths of its hosts ([`claims`]). [`ownership`] decides from scratch, for each host,
+//! which claim is active. [`tree`] walks from a root along the delegations that are permitted,
+//! consented to and contained ([`child`]). [`on_server`] makes the routes of a Server of the trees of
+//! all hosts that objects of its namespace name ([`server_hosts`]), and of what each has on them
+//! ([`paths`]). Nothing of a tree is kept between two answers, so that no order of events can leave
+//! anything behind.
+//!
+//! An event costs what it touches: a question that is about many objects, such as who owns a
+//! wildcard, is one query with a small answer, and whoever depends on it is asked again only if the
+//! answer differs.
 
 mod admission;
 mod child;
 mod claims;
 pub(crate) mod condition;
 mod on_server;
+mod ownership;
+mod paths;
+mod selection;
+mod server_hosts;
 mod serving;
 mod state;
 mod tree;
@@ -19,5 +28,4 @@ mod tree;
 pub(crate) use admission::EFFECTIVE;
 pub(crate) use child::consents_to;
 pub(crate) use condition::{is_decided, lost_hosts, served_by, served_through};
-pub(crate) use on_server::met;
 pub(crate) use tree::is_child;

@@ -11,7 +11,7 @@ use crate::query::reference::{
     ForeignReference, ForeignReferencesOf, GrantEntry, ReferencePermission,
 };
 use policy_core::ObjectRef;
-use policy_crds::resource::ReferenceGrant;
+use policy_crds::resource::{Delegate, InboundAction, ReferenceGrant};
 use policy_crds::spec::{GrantRule, ReferenceField, ReferenceTarget};
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
@@ -264,7 +264,16 @@ fn foreign_references(
         let reference = match named.what {
             ReferenceTarget::One(to) => to_object(cx, &query.0, named.field, &to),
             ReferenceTarget::Unread(to) => to_unread(cx, &query.0, named.field, to),
-            ReferenceTarget::AnyOf(..) => None,
+            ReferenceTarget::AnyOf(_, namespace) => {
+                let selected = to_selected(cx, object, &namespace);
+                found.extend(
+                    selected
+                        .into_iter()
+                        .filter(|reference| !found.contains(reference))
+                        .collect::<Vec<_>>(),
+                );
+                None
+            }
         };
         // A route may name a Server more than once.
         found.extend(reference.filter(|reference| !found.contains(reference)));
@@ -283,6 +292,28 @@ fn to_object(
     let fault = usable(cx, to).err().map(ReferenceError::as_str);
     let (from, to) = (from.clone(), to.to_ref());
     Some(ForeignReference { from, field: reference.path, to, permission, fault })
+}
+
+/// The references of an InboundRoute to the objects of a namespace that it selects by label.
+fn to_selected(cx: &mut Context<'_>, from: &Object, namespace: &Arc<str>) -> Vec<ForeignReference> {
+    let Body::Valid(Resource::InboundRoute(route)) = &from.body else { return Vec::new() };
+    let selectors = route.routes.iter().filter_map(|rule| match &rule.action {
+        InboundAction::Delegate(Delegate::Selected { namespace: of, labels }) => {
+            (of == namespace).then_some(labels)
+        }
+        InboundAction::Delegate(Delegate::One(_))
+        | InboundAction::Serve
+        | InboundAction::Servers(_) => None,
+    });
+    let selectors: Vec<_> = selectors.collect();
+    let selects = |object: &&Arc<Object>| {
+        let has = |(key, value)| object.meta.labels.get(key) == Some(value);
+        selectors.iter().any(|labels| labels.iter().all(has))
+    };
+    let objects = cx.list(Kind::InboundRoute, namespace).filter(selects);
+    let keys: Vec<ObjectKey> = objects.map(|object| object.meta.key.clone()).collect();
+    let to = |key| to_object(cx, &from.meta.key, Field::Delegate, key);
+    keys.iter().filter_map(to).collect()
 }
 
 fn to_unread(

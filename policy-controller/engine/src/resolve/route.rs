@@ -1,19 +1,19 @@
 //! The routes of a Server (docs/spec/controller.md 2.6; docs/spec/decisions.md, *Routes of another namespace*).
 
+use super::carried::{Pairing, ignored_as_linkerd, no_effect, pairing};
 use super::delegation::{is_child, is_decided, lost_hosts, served_by};
-use super::reference::{ReferenceError, follow, is_permitted, routes_naming};
+use super::reference::{ReferenceError, follow, routes_naming};
 use crate::behaviour::Behaviour;
-use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
-use crate::query::delegation::DelegatedRoutesOf;
+use crate::query::delegation::TreeHostsOf;
 use crate::query::grant::{CreationOrder, RouteGrants};
-use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute, GrpcRouteOf};
+use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute};
 use policy_core::{
     Filter, FilterKind, HostPattern, Origin, Route, RouteKind, Rule, Source, UnresolvedGrant,
 };
-use policy_crds::resource::{ParentRef, ProxyProtocol, RouteResource, RouteRule};
+use policy_crds::resource::{ParentRef, RouteResource, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +47,6 @@ pub(crate) enum Attachment {
     },
 }
 
-query!(GrpcRouteOf, Option<ObjectKey>, grpc_route);
 query!(CompiledRoute, Option<Arc<Route>>, compiled_route);
 query!(AttachedRoutesOf, Arc<AttachedRoutes>, attached);
 
@@ -138,7 +137,7 @@ fn on_held_hosts(
     let held = route.hosts.iter().filter(|host| !own.contains(host));
     let hosts: Box<[_]> = held.cloned().collect();
     // Within a wildcard of a tree of the Server, the tree decides.
-    let trees = cx.query(&DelegatedRoutesOf(server.clone()));
+    let trees = cx.query(&TreeHostsOf(server.clone()));
     lost.extend(own.into_iter().filter(|host| !is_decided(&trees, host)));
     // Without hosts it would be for every host.
     (!hosts.is_empty()).then(|| Arc::new(Route { hosts, ..Route::clone(&route) }))
@@ -170,8 +169,8 @@ pub(crate) fn attachment(
     server: &ObjectKey,
 ) -> Attachment {
     let key = &route.meta.key;
-    if let Some(ignored) = ignored_as_linkerd(cx, route, server) {
-        return ignored;
+    if let Some((reason, message)) = ignored_as_linkerd(cx, route, server) {
+        return Attachment::Refused { reason, message, binds: false };
     }
     let object = match follow(cx, key, policy_crds::Field::Parent, server) {
         Ok(resolved) => resolved.object,
@@ -210,35 +209,6 @@ pub(crate) fn attachment(
     refused(Reason::NotAllowedByListeners, no_effect(server, spec.protocol, key.kind), binds)
 }
 
-/// The reason why a route takes no effect on a Server, in a tree as without one; `None` if it does, or
-/// if nothing does because the Server is missing or invalid.
-pub(crate) fn uncarried(
-    cx: &mut Context<'_>,
-    route: &Object,
-    server: &ObjectKey,
-) -> Option<(Reason, Arc<str>)> {
-    if let Some(Attachment::Refused { reason, message, .. }) = ignored_as_linkerd(cx, route, server)
-    {
-        return Some((reason, message));
-    }
-    let Body::Valid(Resource::Server(spec)) = &cx.object(server)?.body else { return None };
-    match pairing(spec.protocol, route.meta.key.kind, cx.config) {
-        Pairing::Effective => None,
-        Pairing::Inert | Pairing::Mismatched => {
-            let message = no_effect(server, spec.protocol, route.meta.key.kind);
-            Some((Reason::NotAllowedByListeners, message.into()))
-        }
-    }
-}
-
-fn no_effect(server: &ObjectKey, protocol: ProxyProtocol, kind: Kind) -> String {
-    format!(
-        "{server} has the proxyProtocol `{}`, on which a {} takes no effect",
-        protocol_name(protocol),
-        kind.as_str()
-    )
-}
-
 /// The outcome of a route that a valid Server can carry.
 fn effective(
     cx: &mut Context<'_>,
@@ -267,97 +237,4 @@ fn effective(
 
 fn refused(reason: Reason, message: String, binds: bool) -> Attachment {
     Attachment::Refused { reason, message: message.into(), binds }
-}
-
-/// The outcome of a route that has no effect on `server` as Linkerd's controller decides, and does
-/// not bind it either; `None` if nothing of that kind holds.
-fn ignored_as_linkerd(
-    cx: &mut Context<'_>,
-    route: &Object,
-    server: &ObjectKey,
-) -> Option<Attachment> {
-    let namespace = &route.meta.key.namespace;
-    let servers = || parents(route).iter().filter(|parent| parent.is_server());
-    if cx.config.follows_linkerd(Behaviour::CrossNamespaceRoutes) {
-        let foreign = |parent: &ParentRef| {
-            ObjectKey::server_of(parent, namespace).is_some_and(|key| key.namespace != *namespace)
-        };
-        if servers().any(foreign) {
-            let message =
-                "a parent is in another namespace: as in Linkerd, the route counts nowhere";
-            return Some(refused(Reason::RefNotPermitted, message.to_owned(), false));
-        }
-    }
-    if cx.config.follows_linkerd(Behaviour::InvalidRoutes) {
-        if let Body::Invalid(_) = route.body {
-            let message = "the route is invalid and, as in Linkerd, counts nowhere";
-            return Some(refused(Reason::Invalid, message.to_owned(), false));
-        }
-        if let Body::Valid(Resource::Route(own)) = &route.body
-            && let Some(reason) = own.denies_because()
-        {
-            let message = format!("{reason} and, as in Linkerd, counts nowhere");
-            return Some(refused(Reason::UnsupportedValue, message, false));
-        }
-        if servers().any(|parent| parent.port.is_some() || parent.section.is_some()) {
-            let message = "a parentRef names a port or section of a Server: as in Linkerd, the route \
-                           counts nowhere";
-            return Some(refused(Reason::UnsupportedValue, message.to_owned(), false));
-        }
-    }
-    let conflicts = cx.config.follows_linkerd(Behaviour::RouteConflicts);
-    // Others learn nothing of the routes of a Server that they may not name.
-    if conflicts
-        && route.meta.key.kind != Kind::GrpcRoute
-        && is_permitted(cx, &route.meta.key, policy_crds::Field::Parent, server)
-    {
-        let grpc = cx.query(&GrpcRouteOf(server.clone()))?;
-        let message = format!("{grpc} takes the place of HTTPRoutes on {server}, as in Linkerd");
-        return Some(refused(Reason::Conflicted, message, false));
-    }
-    None
-}
-
-fn grpc_route(query: &GrpcRouteOf, cx: &mut Context<'_>) -> Option<ObjectKey> {
-    let server = &query.0;
-    let routes = cx.edge(Edge::Parent(server.clone(), server.namespace.clone()));
-    routes.into_iter().find(|key| key.kind == Kind::GrpcRoute).cloned()
-}
-
-/// The outcome of a kind of route on a Server of a protocol.
-enum Pairing {
-    /// The route takes effect.
-    Effective,
-    /// It does not, as in Linkerd, and leaves the Server as it is.
-    Inert,
-    /// The protocol cannot carry it.
-    Mismatched,
-}
-
-fn pairing(protocol: ProxyProtocol, kind: Kind, config: &ControllerConfig) -> Pairing {
-    let grpc = kind == Kind::GrpcRoute;
-    match protocol {
-        ProxyProtocol::Unknown | ProxyProtocol::Http2
-            if grpc && config.follows_linkerd(Behaviour::GrpcRoutes) =>
-        {
-            Pairing::Inert
-        }
-        ProxyProtocol::Unknown | ProxyProtocol::Http2 => Pairing::Effective,
-        ProxyProtocol::Http1 if !grpc => Pairing::Effective,
-        ProxyProtocol::Grpc if grpc => Pairing::Effective,
-        ProxyProtocol::Http1 | ProxyProtocol::Grpc | ProxyProtocol::Opaque | ProxyProtocol::Tls => {
-            Pairing::Mismatched
-        }
-    }
-}
-
-fn protocol_name(protocol: ProxyProtocol) -> &'static str {
-    match protocol {
-        ProxyProtocol::Unknown => "unknown",
-        ProxyProtocol::Http1 => "HTTP/1",
-        ProxyProtocol::Http2 => "HTTP/2",
-        ProxyProtocol::Grpc => "gRPC",
-        ProxyProtocol::Opaque => "opaque",
-        ProxyProtocol::Tls => "TLS",
-    }
 }

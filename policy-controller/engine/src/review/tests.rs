@@ -223,6 +223,93 @@ fn deleting_a_route_is_told_where_nothing_else_binds_a_server_that_grants() {
     assert_eq!(told(&[grant, &route("nonsense")]), none);
 }
 
+/// The warnings of a deletion, in a world with these objects besides.
+fn told_of_deletion(deleted: &str, others: &[&str]) -> Vec<String> {
+    let mut engine = engine(true);
+    let all = others.iter().chain([&deleted]).flat_map(|other| testing::objects(other));
+    let changes = all.map(|object| Change::Apply(Arc::new(object))).collect();
+    engine.apply(&Batch { changes, ..Batch::default() });
+    let snapshot = engine.snapshot().unwrap();
+    let findings = snapshot.review_deletion(testing::objects(deleted).remove(0));
+    findings.iter().map(ToString::to_string).collect()
+}
+
+/// A Server that no route of the world names.
+fn api(access: &str) -> String {
+    format!(
+        "{{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
+          metadata: {{name: api, namespace: shop}}, \
+          spec: {{podSelector: {{}}, port: 90, accessPolicy: {access}, proxyProtocol: HTTP/1}}}}"
+    )
+}
+
+fn inbound(name: &str, spec: &str) -> String {
+    format!(
+        "{{apiVersion: portcullis.dev/v1alpha1, kind: InboundRoute, \
+          metadata: {{name: {name}, namespace: shop}}, spec: {spec}}}"
+    )
+}
+
+fn root(name: &str, host: &str, routes: &str) -> String {
+    let target = "targetRef: {group: policy.linkerd.io, kind: Server, name: api}";
+    inbound(name, &format!("{{virtualhost: {{fqdn: {host}, {target}}}, routes: [{routes}]}}"))
+}
+
+fn own_route(more: &str) -> String {
+    format!(
+        "{{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, \
+          metadata: {{name: own, namespace: shop}}, spec: {{{more}, \
+          rules: [{{matches: [{{path: {{value: /b}}}}]}}]}}}}"
+    )
+}
+
+const SERVE: &str = "{match: /a, serve: {}}";
+const VERTEX: &str =
+    "{delegatedFrom: [{fqdn: a.example}], routes: [{match: /a, servers: [{name: api}]}]}";
+const OPENS: &str = "spec: without it Server shop/api is in no tree: what is granted on the Server \
+                     holds for every request then, not only for the paths that were handed out";
+const TO_API: &str = "{group: policy.linkerd.io, kind: Server, name: api}";
+
+#[test]
+fn deleting_what_keeps_an_open_server_in_trees_is_told() {
+    let (open, closed) = (api("all-authenticated"), api("deny"));
+    let none: [&str; 0] = [];
+    let last = root("last", "a.example", SERVE);
+    assert_eq!(told_of_deletion(&last, &[&open]), [OPENS]);
+    assert_eq!(told_of_deletion(&last, &[&closed]), none, "nothing is granted");
+    let vertex = inbound("vertex", VERTEX);
+    assert_eq!(told_of_deletion(&last, &[&open, &vertex]), none, "another one is left");
+    assert_eq!(told_of_deletion(&vertex, &[&open]), [OPENS]);
+    // One that breaks a rule keeps its Server closed, and opens it when it goes.
+    let broken = root("broken", "a.example", "");
+    assert_eq!(told_of_deletion(&last, &[&open, &broken]), none);
+    assert_eq!(told_of_deletion(&broken, &[&open]), [OPENS]);
+    // A child that is a route keeps its Server in the tree, too.
+    let child = own_route(&format!(
+        "parentRefs: [{TO_API}, {{group: portcullis.dev, kind: InboundRoute, namespace: prod, \
+         name: root}}], hostnames: [a.example]"
+    ));
+    assert_eq!(told_of_deletion(&child, &[&open]), [OPENS]);
+    assert_eq!(told_of_deletion(&child, &[&open, &vertex]), none);
+}
+
+#[test]
+fn deleting_a_tree_is_told_where_other_routes_permit_requests_for_its_hosts() {
+    let (open, closed) = (api("all-authenticated"), api("deny"));
+    let none: [&str; 0] = [];
+    let last = root("last", "a.example", SERVE);
+    let (same, other) = (root("more", "a.example", SERVE), root("more", "b.example", SERVE));
+    let hostless = own_route(&format!("parentRefs: [{TO_API}]"));
+    let routes = "spec: without it no tree decides about a.example on Server shop/api: its other \
+                  routes do";
+    assert_eq!(told_of_deletion(&last, &[&open, &hostless]), [routes]);
+    assert_eq!(told_of_deletion(&last, &[&open, &hostless, &other]), [routes]);
+    assert_eq!(told_of_deletion(&last, &[&open, &hostless, &same]), none);
+    assert_eq!(told_of_deletion(&last, &[&closed, &hostless]), none, "they permit nothing");
+    let elsewhere = own_route(&format!("parentRefs: [{TO_API}], hostnames: [c.example]"));
+    assert_eq!(told_of_deletion(&last, &[&open, &elsewhere]), none, "they are for another host");
+}
+
 #[test]
 fn nothing_is_said_of_workloads_that_were_not_all_looked_at() {
     // The one that has the port comes last.

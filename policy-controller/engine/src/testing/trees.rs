@@ -6,6 +6,6 @@ mod properties;
 mod render;
 mod world;
 
-pub use oracle::{Claim, claims, may_answer};
+pub use oracle::{Claim, claims, may_answer, without_idle_roots};
 pub use properties::{Permitted, check, claims_are_those_of_the_objects, contained, permitted};
 pub use world::{ANSWERED_HOSTS, HOSTS, NAMESPACES, PATHS, SERVERS, World};

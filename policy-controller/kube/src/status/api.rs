@@ -1,7 +1,7 @@
 //! Requests of the status writer to the API server, and their errors.
 
 use super::degradations::{Degradation, degradations};
-use super::merge::Item;
+use super::item::Item;
 use http::{Method, Request};
 use kube::Client;
 use policy_crds::spec::StatusStyle;
@@ -51,7 +51,19 @@ impl StatusApiError {
 
     /// True if the API server is overloaded or unreachable, whatever the object.
     pub(crate) fn is_overload(&self) -> bool {
-        matches!(self.code(), 0 | 429 | 500..)
+        matches!(self.code(), 0 | 429 | 500..) && !self.is_too_large()
+    }
+
+    /// True if the object would be too large with the status. etcd refuses more than 1.5 MiB, which
+    /// API servers report as an error of their own, and their client of etcd more than 2 MiB.
+    pub(crate) fn is_too_large(&self) -> bool {
+        match self {
+            Self::Refused { code: 413, .. } => true,
+            Self::Refused { code: 500.., message, .. } => {
+                message.contains("request is too large") || message.contains("larger than max")
+            }
+            Self::Refused { .. } | Self::Timeout(_) | Self::Unreachable(_) => false,
+        }
     }
 }
 
@@ -388,6 +400,33 @@ mod tests {
     #[tokio::test]
     async fn who_does_not_lead_writes_nothing() {
         assert_eq!(became(200, true, false).await, (Outcome::NotLeading, 0));
+    }
+
+    #[test]
+    fn what_is_too_large_is_the_fault_of_its_object_alone() {
+        let refused = |code, message: &str| StatusApiError::Refused {
+            code,
+            message: message.to_owned(),
+            retry_after: None,
+        };
+        let of_grpc = "rpc error: code = ResourceExhausted desc = trying to send message larger than \
+                       max (2097279 vs. 2097152)";
+        for too_large in [
+            refused(413, "Request entity too large: limit is 3145728"),
+            refused(500, "etcdserver: request is too large"),
+            refused(500, of_grpc),
+        ] {
+            assert!(too_large.is_too_large() && !too_large.is_overload(), "{too_large}");
+        }
+        for other in [
+            refused(500, "etcdserver: leader changed"),
+            refused(503, "apiserver is shutting down"),
+            StatusApiError::Timeout(Duration::from_secs(1)),
+            StatusApiError::Unreachable("message larger than max".to_owned()),
+        ] {
+            assert!(!other.is_too_large() && other.is_overload(), "{other}");
+        }
+        assert!(!refused(422, "request is too large").is_too_large());
     }
 
     #[test]

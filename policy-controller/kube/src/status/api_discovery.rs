@@ -2,7 +2,7 @@
 //! leader writes only what differs.
 
 use super::api::{StatusApi, StatusApiError, StatusSupport};
-use super::merge::Item;
+use super::item::Item;
 use super::queue::backoff;
 use super::settings::StatusSettings;
 use policy_crds::Kind;

@@ -1,6 +1,7 @@
 //! The desired status of an object: conditions of four types, whatever the number of findings behind
 //! them.
 
+use super::message::bounded;
 use foldhash::fast::FixedState;
 use policy_crds::ObjectKey;
 use policy_engine::conditions::{ConditionKind, ObjectCondition, PROXY_UNSUPPORTED};
@@ -9,9 +10,6 @@ use policy_engine::programmed::{COMPATIBLE_PROXIES, NOWHERE, Programmed, Program
 use policy_engine::unsent::Unsent;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-
-/// Maximum length of a message. The API server accepts 32 KiB.
-const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// A desired condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -308,15 +306,6 @@ fn remark(conditions: &mut Vec<DesiredCondition>, reason: &'static str, message:
     };
 }
 
-/// Truncates a message that is too long.
-pub(crate) fn bounded(message: &str) -> Arc<str> {
-    if message.len() <= MAX_MESSAGE_BYTES {
-        return message.into();
-    }
-    let end = message.floor_char_boundary(MAX_MESSAGE_BYTES.saturating_sub("…".len()));
-    format!("{}…", message.get(..end).unwrap_or_default()).into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -513,6 +502,6 @@ mod tests {
     fn messages_are_bounded_without_cutting_a_character() {
         assert_eq!(&*bounded("short"), "short");
         let long = bounded(&"ä".repeat(2000));
-        assert!(long.len() <= MAX_MESSAGE_BYTES && long.ends_with("ä…"), "{}", long.len());
+        assert!(long.len() <= 1024 && long.ends_with("ä…"), "{}", long.len());
     }
 }

@@ -1,7 +1,7 @@
 //! Kubernetes Events: for kinds without a status, and for what concerns no policy object.
 
 use super::api::{StatusApi, StatusApiError};
-use super::desired::bounded;
+use super::message::bounded;
 use super::metrics::EventMetrics;
 use super::queue::backoff;
 use foldhash::fast::FixedState;

@@ -5,8 +5,8 @@
 //! the claim or the connection lasts, and a new one is recorded once, by the leader's clock. A claim
 //! that is not admitted has no time.
 
-use super::desired::bounded;
-use super::merge::Item;
+use super::item::Item;
+use super::message::bounded;
 use jiff::Timestamp;
 use policy_crds::ObjectKey;
 use policy_engine::delegation::{ClaimEntry, DelegationEntry, DelegationState};
@@ -234,3 +234,6 @@ fn text<'a>(of: &'a Value, name: &str) -> &'a str {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod over_time;

@@ -5,49 +5,13 @@ mod stopped_matching;
 
 use super::desired::{DesiredCondition, DesiredStatus, ParentStatus, TYPES};
 use super::fields::fields;
+use super::item::Item;
 use jiff::Timestamp;
 use policy_crds::spec::StatusStyle;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::conditions::PROXY_UNSUPPORTED;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-
-/// The fields of an object that its status depends on.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Item {
-    /// Metadata.
-    pub(crate) metadata: ItemMeta,
-    /// Its spec.
-    #[serde(default)]
-    pub(crate) spec: Value,
-    /// Its current status.
-    #[serde(default)]
-    pub(crate) status: Value,
-}
-
-/// The metadata fields that writing a status depends on.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ItemMeta {
-    /// Name.
-    pub(crate) name: String,
-    /// Namespace.
-    #[serde(default)]
-    pub(crate) namespace: String,
-    /// Uid.
-    #[serde(default)]
-    pub(crate) uid: Option<String>,
-    /// Time of its creation.
-    #[serde(default)]
-    pub(crate) creation_timestamp: Option<String>,
-    /// Generation.
-    #[serde(default)]
-    pub(crate) generation: Option<i64>,
-    /// Version, which guards the write.
-    #[serde(default)]
-    pub(crate) resource_version: String,
-}
 
 /// The status to write; `None` if the current one is as desired.
 pub(crate) fn status(

@@ -31,6 +31,8 @@ policy_core::metrics! {
             "Statuses that this controller wrote and found changed by another client when it listed them";
         pub(crate) queue: Gauge = "resource_status_queue_depth",
             "Objects whose status is to be written, retries included";
+        pub(crate) too_large: Counter = "resource_status_too_large",
+            "Attempts to write a status that the API server refused because the object would be too large";
         errors: Family<Code, Counter> = "resource_status_patch_api_errors",
             "Attempts to write a status that the API server refused, by status code (0: no answer)";
     }

@@ -5,7 +5,8 @@ use super::api::{Outcome, StatusApiError, StatusSupport};
 use super::debounce::Debounce;
 use super::degradations::degradations;
 use super::desired::{DesiredCondition, DesiredStatus, Fingerprint, Level, STOPPED_MATCHING};
-use super::merge::{self, Item};
+use super::item::Item;
+use super::merge;
 use super::queue::{Queue, backoff};
 use super::settings::{ReportChannel, StatusSettings};
 use policy_crds::{Kind, ObjectKey};
@@ -401,7 +402,9 @@ impl Plan {
 
     /// The time at which an object that failed is retried.
     fn failed(&mut self, key: &ObjectKey, failure: &StatusApiError, now: Instant) -> Instant {
-        if self.logged.insert((key.kind, failure.code())) {
+        // Of the faults of single objects each is logged, once.
+        let first = failure.is_too_large() && !self.failures.contains_key(key);
+        if self.logged.insert((key.kind, failure.code())) || first {
             tracing::warn!(object = %key, %failure, "cannot write the status");
         }
         let jitter = self.jitter.hash_one((key, self.overloads));

@@ -252,7 +252,10 @@ impl StatusWriter {
             Outcome::Failed(StatusApiError::Timeout(_)) => {
                 self.metrics.timeouts.inc();
             }
-            Outcome::Failed(failure) => self.metrics.refused(failure.code()),
+            Outcome::Failed(failure) => {
+                self.metrics.too_large.inc_by(failure.is_too_large().into());
+                self.metrics.refused(failure.code());
+            }
         }
         plan.done(&job, &outcome, Instant::now());
     }
@@ -293,7 +296,7 @@ fn transition_events(job: &Job, version: &str, degraded: Vec<Degradation>) -> Ve
         regarding: regarding(),
         warning: true,
         reason: reason.into(),
-        note: super::desired::bounded(&note),
+        note: super::message::bounded(&note),
     };
     let mut events: Vec<Event> = degraded.into_iter().map(event).collect();
     match job.desired.unsent() {
@@ -314,7 +317,7 @@ fn warning(regarding: ObjectReference, condition: &DesiredCondition) -> Event {
         _ => condition.reason.clone(),
     };
     let note = format!("{}={}: {}", condition.kind, condition.status, condition.message);
-    Event { regarding, warning: true, reason, note: super::desired::bounded(&note) }
+    Event { regarding, warning: true, reason, note: super::message::bounded(&note) }
 }
 
 fn regarding(job: &Job, version: &str) -> ObjectReference {

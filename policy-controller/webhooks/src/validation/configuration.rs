@@ -16,7 +16,8 @@ const OPT_OUT: &str = "config.linkerd.io/admission-webhooks";
 /// The label with its name that every namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-/// Returns the webhook configuration of validation.
+/// Returns the webhook configuration of validation, for objects in namespaces
+/// ([`cluster_webhook`] has the others).
 ///
 /// While the webhook is unavailable, writes of policy objects fail. Writes of routes without a
 /// Server parent, grants for other kinds, Pods, Namespaces and objects that are being deleted
@@ -25,17 +26,17 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 pub fn configuration(installation: &Installation) -> ValidatingWebhookConfiguration {
     let mut configuration = ValidatingWebhookConfiguration {
         webhooks: Some(vec![
-            required(installation, "policy", Admission::Policy, None),
+            required(installation, "policy", in_namespaces(Admission::Policy), None),
             required(
                 installation,
                 "routes",
-                Admission::Route,
+                in_namespaces(Admission::Route),
                 Some(("has-server-parent", has_server())),
             ),
             required(
                 installation,
                 "grants",
-                Admission::Grant,
+                in_namespaces(Admission::Grant),
                 Some(("opens-policy", opens_ours())),
             ),
             deletions(installation),
@@ -47,20 +48,33 @@ pub fn configuration(installation: &Installation) -> ValidatingWebhookConfigurat
     configuration
 }
 
-/// Returns a webhook with failurePolicy Fail.
+/// Returns the webhook of policy that belongs to the whole cluster. An installation that watches some
+/// namespaces alone does not read such objects and has no such webhook: no selector of namespaces
+/// keeps it from them, so it would stand between everybody else and their policy.
+pub fn cluster_webhook(installation: &Installation) -> ValidatingWebhook {
+    let kinds = kinds_of(Admission::Policy).filter(|kind| !kind.is_namespaced()).collect();
+    let webhook = required(installation, "cluster", kinds, None);
+    ValidatingWebhook { namespace_selector: None, ..webhook }
+}
+
+/// Returns the kinds in namespaces with this kind of validation.
+fn in_namespaces(admission: Admission) -> Vec<Kind> {
+    kinds_of(admission).filter(|kind| kind.is_namespaced()).collect()
+}
+
+/// Returns a webhook with failurePolicy Fail, for kinds of one scope.
 fn required(
     installation: &Installation,
     name: &str,
-    admission: Admission,
+    kinds: Vec<Kind>,
     only: Option<(&str, String)>,
 ) -> ValidatingWebhook {
     let mut conditions = vec![condition("not-being-deleted", NOT_BEING_DELETED.to_owned())];
     conditions.extend(only.map(|(name, expression)| condition(name, expression)));
     conditions.push(condition("changed", changed("spec")));
-    // Cluster-scoped kinds share rules with the others of their group.
-    let namespaced = kinds_of(admission).all(Kind::is_namespaced);
-    let scope = if namespaced { "Namespaced" } else { "*" };
-    let rules = rules(kinds_of(admission), &WRITTEN, scope);
+    let namespaced = kinds.iter().all(|kind| kind.is_namespaced());
+    let scope = if namespaced { "Namespaced" } else { "Cluster" };
+    let rules = rules(kinds.into_iter(), &WRITTEN, scope);
     ValidatingWebhook {
         failure_policy: Some("Fail".to_owned()),
         timeout_seconds: Some(5),
@@ -68,16 +82,17 @@ fn required(
     }
 }
 
-/// Returns the webhook that warns a client that deletes a route when its Server then grants more.
-/// It denies nothing and has a short timeout. Deletions by the control plane (the objects of a
+/// Returns the webhook that warns a client that deletes a route or an InboundRoute when a Server then
+/// grants more. It denies nothing and has a short timeout. Deletions by the control plane (the objects of a
 /// namespace, dependents of a deleted object) are excluded, because no user reads their warnings.
 fn deletions(installation: &Installation) -> ValidatingWebhook {
     let conditions = vec![
         condition("not-being-deleted", "!has(oldObject.metadata.deletionTimestamp)".to_owned()),
-        condition("has-server-parent", has_server()),
+        condition("may-close-a-server", may_close()),
         condition("somebody-reads-it", not_by(&COLLECTORS)),
     ];
-    let rules = rules(Kind::routes(), &["DELETE"], "Namespaced");
+    let kinds = Kind::routes().chain([Kind::InboundRoute]);
+    let rules = rules(kinds, &["DELETE"], "Namespaced");
     ValidatingWebhook {
         failure_policy: Some("Ignore".to_owned()),
         timeout_seconds: Some(1),
@@ -236,6 +251,11 @@ fn has_server() -> String {
          (has(p.kind) && (type(p.kind) != string || p.kind.lowerAscii() in [{kinds}]) && \
          (!has(p.group) || type(p.group) != string || p.group.lowerAscii() in [{groups}])))))"
     )
+}
+
+/// CEL: the object is an InboundRoute, or a route as of [`has_server`].
+fn may_close() -> String {
+    format!("request.kind.group == '{OWN_GROUP}' || {}", has_server())
 }
 
 /// CEL: the object is outbound policy, or a route with some among its parents.

@@ -24,7 +24,9 @@ pub(super) async fn install(
     let mut wanted = documents(configuration).unwrap().remove(0);
     for webhook in wanted["webhooks"].as_array_mut().unwrap() {
         webhook["clientConfig"] = json!({"url": url});
-        let selectors = webhook["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap();
+        // That of the cluster's policy selects no namespaces.
+        let Some(selector) = webhook.get_mut("namespaceSelector") else { continue };
+        let selectors = selector["matchExpressions"].as_array_mut().unwrap();
         let key = "kubernetes.io/metadata.name";
         let own = selectors.iter_mut().find(|selector| selector["key"] == key).unwrap();
         own["values"] = json!([control_plane]);
@@ -79,6 +81,15 @@ async fn the_binary_with_the_documented_configuration_and_rights_refuses_and_war
     let warned = apply(&client, &server(&ns, "nobody", "wbe", "HTTP/1")).await;
     assert!(warned.is_done(), "{warned:?}");
     assert_eq!(warned.warnings, [format!("spec.podSelector: selects no pod of namespace `{ns}`")]);
+    // What belongs to the cluster has a webhook of its own.
+    let misnamed = document(
+        "apiVersion: portcullis.dev/v1alpha1\nkind: RouteAdmissionPolicy\nmetadata: {name: other}\n\
+         spec: {}\n",
+    );
+    let answer = apply(&client, &misnamed).await;
+    assert_eq!(answer.status, 422, "{answer:?}");
+    assert!(answer.message().contains("\"cluster.admission.portcullis.dev\""), "{answer:?}");
+    assert!(answer.message().contains("metadata.name: "), "{answer:?}");
     nothing_gets_past(&client, &ns).await;
 
     let metrics = controller.metrics().await;

@@ -116,6 +116,51 @@ async fn a_server_on_which_nothing_is_granted_is_told_to_refuse_everybody() {
 }
 
 #[tokio::test]
+async fn whoever_deletes_the_last_inbound_route_of_a_server_is_told_what_it_opens() {
+    let Some(cluster) = super::cluster().await else { return };
+    let asked = Asked::new(cluster, "trees").await;
+    let namespace = &asked.namespace;
+    let root = asked.object(
+        "portcullis.dev/v1alpha1",
+        "InboundRoute",
+        "root",
+        &format!(
+            "{{virtualhost: {{fqdn: {namespace}.example, \
+             targetRef: {{group: policy.linkerd.io, kind: Server, name: web}}}}, \
+             routes: [{{match: /api, serve: {{}}}}]}}"
+        ),
+    );
+    let server = asked.object(
+        "policy.linkerd.io/v1beta3",
+        "Server",
+        "web",
+        "{podSelector: {matchLabels: {app: web}}, port: 8080, proxyProtocol: HTTP/1, \
+         accessPolicy: all-authenticated}",
+    );
+    for object in [&server, &root] {
+        asked.told(object).await;
+    }
+    let opens = format!(
+        "spec: without it Server {namespace}/web is in no tree: what is granted on the Server holds \
+         for every request then, not only for the paths that were handed out"
+    );
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let uri = format!("{}?dryRun=All", path(&root));
+        let tried = send(&asked.client, Method::DELETE, &uri, "application/json", Vec::new()).await;
+        assert!(tried.is_done(), "it is never refused: {tried:?}");
+        if tried.warnings == [opens.as_str()] {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "never told: {tried:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let last = delete(&asked.client, &root).await;
+    assert!(last.is_done() && last.warnings == [opens.as_str()], "{last:?}");
+    asked.installed.remove().await;
+}
+
+#[tokio::test]
 async fn whoever_deletes_the_last_route_of_a_server_is_told_what_it_opens() {
     let Some(cluster) = super::cluster().await else { return };
     let asked = Asked::new(cluster, "last").await;

@@ -87,7 +87,7 @@ impl Live {
     /// True if the port admits the client; a workload that is gone admits nobody.
     pub(crate) async fn permits(&self, key: &WorkloadKey, port: u16, asks: Question<'_>) -> bool {
         match self.port(key, port).await {
-            Some((policy, facts)) => permits(&policy, &facts, asks),
+            Some((policy, facts)) => permits(&policy, &facts, &host_of(&key.namespace), asks),
             None => false,
         }
     }
@@ -199,7 +199,7 @@ impl Live {
                 {
                     let (facts, policy) = (workload.current(), policy.current());
                     let admitted =
-                        |asks: &&Question<'_>| permits(&policy.policy, &facts.facts, **asks);
+                        |asks: &&Question<'_>| permits(&policy.policy, &facts.facts, "", **asks);
                     wider.extend(never.iter().filter(admitted).map(|asks| format!("{asks:?}")));
                     samples += 1;
                 }
@@ -288,8 +288,13 @@ impl Sampler {
 /// Address, identity, path.
 pub(crate) type Question<'a> = (&'a str, Option<&'a str>, &'a str);
 
-/// True if a policy admits the client.
-pub(crate) fn permits(policy: &ServerPolicy, facts: &Facts, question: Question<'_>) -> bool {
+/// The host that workloads of a namespace are asked by.
+pub(crate) fn host_of(namespace: &str) -> String {
+    format!("{namespace}.example")
+}
+
+/// True if a policy admits the client, with a host or, if that is empty, without.
+fn permits(policy: &ServerPolicy, facts: &Facts, host: &str, question: Question<'_>) -> bool {
     let (address, name, path) = question;
     let identity = name.map(|name| Identity::Dns(name.into()));
     let tls = identity.as_ref().map_or(Tls::Absent, |identity| Tls::Terminated(Some(identity)));
@@ -297,7 +302,8 @@ pub(crate) fn permits(policy: &ServerPolicy, facts: &Facts, question: Question<'
     let headers = http::HeaderMap::new();
     // gRPC calls are POST.
     let method = if path == CALL { http::Method::POST } else { http::Method::GET };
-    let view = RequestView { method: &method, host: None, path, query: None, headers: &headers };
+    let host = Some(host).filter(|host| !host.is_empty());
+    let view = RequestView { method: &method, host, path, query: None, headers: &headers };
     let decision = match policy.protocol.is_http() {
         true => naive::decide_request(policy, &connection, &view),
         false => naive::decide_connection(policy, &connection),

@@ -1,7 +1,7 @@
 //! Every way to take a permission away takes it away: for every kind that policy is made of, and for
 //! every kind of event by which the controller learns of it.
 
-use super::live::{CALL, Gate, Live, Question};
+use super::live::{CALL, Gate, Live, Question, host_of};
 use super::manifests::{
     CLIENT, MESH, ON_SERVER, STRANGER, mesh, node, object, pod, policy, server, shop, web,
 };
@@ -288,6 +288,90 @@ fn across_namespaces(n: &mut Namespaces<'_>) -> Vec<Case> {
     cases
 }
 
+/// An InboundRoute.
+fn inbound_route(ns: &str, name: &str, spec: &str) -> String {
+    object("InboundRoute", ns, name, spec).replace("policy.linkerd.io/v1alpha1", OWN)
+}
+
+const OWN: &str = "portcullis.dev/v1alpha1";
+
+fn root_of(ns: &str, host: &str, more: &str, routes: &str) -> String {
+    let target = "targetRef: {group: policy.linkerd.io, kind: Server, name: web}";
+    let host = format!("fqdn: {}, {target}{more}", host_of(host));
+    inbound_route(ns, "root", &format!("virtualhost: {{{host}}}, routes: [{routes}]"))
+}
+
+fn vertex_of(ns: &str, host: &str, more: &str) -> String {
+    let consent = format!("delegatedFrom: [{{fqdn: {}{more}}}]", host_of(host));
+    let routes = "routes: [{match: /get, servers: [{name: web}]}]";
+    inbound_route(ns, "vertex", &format!("{consent}, {routes}"))
+}
+
+fn root_namespaces(names: &str) -> String {
+    format!(
+        "apiVersion: {OWN}\nkind: RouteAdmissionPolicy\nmetadata: {{name: default}}\n\
+         spec: {{rootNamespaces: [{names}]}}\n---\n"
+    )
+}
+
+/// What a tree answers, in its own namespace and handed to another.
+fn trees(n: &mut Namespaces<'_>) -> Vec<Case> {
+    let kind = Kind::InboundRoute;
+    let root = |ns: &str, more: &str, path: &str| {
+        root_of(ns, ns, more, &format!("{{match: {path}, serve: {{}}}}"))
+    };
+    let mut cases = Vec::new();
+    let ns = n.next();
+    let other = Change::Apply(root(&ns, "", "/other"));
+    cases.push(Case::new(kind, "created", &ns, shop(&ns), other));
+    for (how, more, path) in [
+        ("updated", "", "/other"),
+        ("with fewer networks", ", accessList: [{cidr: 10.0.0.0/8}]", "/get"),
+        ("made invalid", ", accessList: [{cidr: 10.0.0.0/99}]", "/get"),
+    ] {
+        let ns = n.next();
+        let setup = format!("{}{}", shop(&ns), root(&ns, "", "/get"));
+        cases.push(Case::new(kind, how, &ns, setup, Change::Apply(root(&ns, more, path))));
+    }
+    let grant = |ns: &str, from: &str| {
+        let spec = format!(
+            "from: [{{group: portcullis.dev, kind: InboundRoute, namespace: {from}}}], \
+             to: [{{group: portcullis.dev, kind: InboundRoute}}]"
+        );
+        object("ReferenceGrant", ns, "g", &spec)
+    };
+    let mut handed = |kind, how, change: &dyn Fn(&str, &str) -> Change| {
+        let (ns, other) = (n.next(), n.next());
+        let delegation = format!("{{match: /get, delegate: {{name: vertex, namespace: {ns}}}}}");
+        let setup = [
+            shop(&ns),
+            root_of(&other, &ns, "", &delegation),
+            vertex_of(&ns, &ns, ""),
+            grant(&ns, &other),
+        ];
+        cases.push(Case::new(kind, how, &ns, setup.concat(), change(&ns, &other)));
+    };
+    handed(kind, "that delegates deleted", &|ns, other| {
+        Change::Delete(root_of(other, ns, "", "{match: /get, serve: {}}"))
+    });
+    handed(kind, "without a delegation", &|ns, other| {
+        Change::Apply(root_of(other, ns, "", "{match: /get, serve: {}}"))
+    });
+    handed(kind, "without consent", &|ns, _| {
+        Change::Apply(vertex_of(ns, ns, ", parent: {namespace: elsewhere, name: root}"))
+    });
+    let grants = Kind::ReferenceGrant;
+    handed(grants, "of a delegation updated", &|ns, _| Change::Apply(grant(ns, "elsewhere")));
+    handed(grants, "of a delegation deleted", &|ns, other| Change::Delete(grant(ns, other)));
+
+    // It is about every root, so it is the last one.
+    let ns = n.next();
+    let setup = [shop(&ns), root(&ns, "", "/get"), root_namespaces("")].concat();
+    let elsewhere = Change::Apply(root_namespaces("elsewhere"));
+    cases.push(Case::new(Kind::RouteAdmissionPolicy, "updated", &ns, setup, elsewhere));
+    cases
+}
+
 fn workloads(n: &mut Namespaces<'_>) -> Vec<Case> {
     let mut cases = Vec::new();
     let ns = n.annotated(OPEN);
@@ -341,7 +425,8 @@ fn workloads(n: &mut Namespaces<'_>) -> Vec<Case> {
 
 fn cases(prefix: &str) -> (String, Vec<Case>) {
     let mut namespaces = Namespaces { prefix, count: 0, yaml: String::new() };
-    let of = [servers, authorizations, authentications, routes, across_namespaces, workloads];
+    let of =
+        [servers, authorizations, authentications, routes, across_namespaces, workloads, trees];
     let cases: Vec<Case> = of.iter().flat_map(|of| of(&mut namespaces)).collect();
     // What permits nothing takes nothing away: a rate limit's requests are refused by number, and
     // references to a ServiceAccount name who it stands for, whether it exists or not.

@@ -46,8 +46,28 @@ pub(crate) fn grpc_route(namespace: &str) -> String {
 pub(crate) fn all(namespace: &str) -> Vec<Manifest> {
     let mut all = policies(namespace);
     all.extend(routes(namespace));
+    all.extend(trees(namespace));
     all.extend(workloads(namespace));
     all
+}
+
+/// A root, and the policy of the cluster with the rules that hold without it: other tests see it.
+fn trees(namespace: &str) -> Vec<Manifest> {
+    let version = "portcullis.dev/v1alpha1";
+    let root = "spec: {virtualhost: {fqdn: kinds.example, accessList: [{cidr: 10.0.0.0/8}], \
+                targetRef: {group: policy.linkerd.io, kind: Server, name: s}}, \
+                routes: [{match: /, serve: {}}]}";
+    let policy = format!(
+        "apiVersion: {version}\nkind: RouteAdmissionPolicy\nmetadata: {{name: default}}\n\
+         spec: {{namespaceOwnership: Strict}}\n"
+    );
+    vec![
+        manifest(
+            object(version, "InboundRoute", namespace, root),
+            Some(("10.0.0.0/8", "10.0.0.0/99")),
+        ),
+        manifest(policy, None),
+    ]
 }
 
 fn policies(namespace: &str) -> Vec<Manifest> {

@@ -2,6 +2,8 @@
 //! status has decide who holds a host, so they outlive the controller, and nobody can predate one.
 
 use super::*;
+use policy_core::ServerPolicy;
+use policy_engine::desired_conditions::StatusFields;
 
 const FORGED: &str = "2001-01-01T00:00:00Z";
 
@@ -74,13 +76,17 @@ fn rules(status: &Value) -> Vec<String> {
     texts(&status["routes"], &["match", "state", "reason"])
 }
 
-/// `connected namespace/name prefix`, or `orphaned namespace/name reason`.
+/// `connected namespace/name prefix`, or `orphaned namespace/name reason`, or the same with `rejected`.
 fn places(status: &Value) -> Vec<String> {
     let line = |entry: &Value| {
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-        let (connected, orphaned) = (&entry["state"]["connected"], &entry["state"]["orphaned"]);
+        let state = |name: &str| &entry["state"][name];
+        let (connected, orphaned) = (state("connected"), state("orphaned"));
+        let rejected = state("rejected");
         let (word, parent, more) = if connected.is_object() {
             ("connected", &connected["parent"], &connected["parent"]["prefix"])
+        } else if rejected.is_object() {
+            ("rejected", &rejected["parent"], &rejected["reason"])
         } else {
             ("orphaned", &orphaned["lastParent"], &orphaned["reason"])
         };
@@ -133,14 +139,15 @@ async fn claims_and_connections_have_the_time_of_their_beginning_and_keep_it() {
     assert_eq!(connection["hosts"], json!(["www.example.com"]));
     assert!(connection["connectedAt"].is_string(), "{connection}");
 
-    // A claim of an edited object begins with the edit. Those that were there before stay.
+    // Who holds a host as a whole claimed it with its first path.
     sleep(Duration::from_millis(1100)).await;
     let rules_of_root = format!("{}, {{match: /more, serve: {{}}}}", delegation(team));
     apply(cluster, &root(prod, &rules_of_root)).await;
     let all = ["/ Active -", "/more Active -", "/team Active -"];
     let edited = shows(cluster, (prod, "root"), claims, &all).await;
-    assert!(claimed_at(&edited, "/more") > created(&edited), "{edited:#}");
-    assert_eq!(claimed_at(&edited, "/team"), created(&edited));
+    for path in ["/", "/more", "/team"] {
+        assert_eq!(claimed_at(&edited, path), created(&edited), "{edited:#}");
+    }
 
     // Another controller finds everything as it should be.
     first.shut_down().await;
@@ -196,8 +203,9 @@ async fn who_loses_a_grant_or_a_host_is_told_and_the_earlier_claim_wins() {
     shows(cluster, (team, "vertex"), places, &connected).await;
 
     cluster.delete(&grant(team, prod)).await.unwrap();
-    let orphaned = [&*format!("orphaned {prod}/root GrantRevoked")];
-    shows(cluster, (team, "vertex"), places, &orphaned).await;
+    let refused = format!("rejected {prod}/root RefNotPermitted");
+    let revoked = format!("orphaned {prod}/root GrantRevoked");
+    shows(cluster, (team, "vertex"), places, &[&refused, &revoked]).await;
     let denied = ["/ Programmed -", "/team Blackholed RefNotPermitted"];
     shows(cluster, (prod, "root"), rules, &denied).await;
     wait_for("an event", || async {
@@ -225,8 +233,120 @@ async fn who_loses_a_grant_or_a_host_is_told_and_the_earlier_claim_wins() {
     shows(cluster, (team, "root"), claims, &["/ Active -"]).await;
 }
 
+/// An answer about both namespaces: the policies of their pods, and the claims of their roots.
+type Answer = (Vec<std::sync::Arc<ServerPolicy>>, Vec<(String, bool)>);
+
+async fn answer(replica: &Replica, namespaces: [&str; 2]) -> Option<Answer> {
+    let (mut policies, mut claims) = (Vec::new(), Vec::new());
+    for namespace in namespaces {
+        policies.push(replica.policy(namespace, "web-0").await?);
+        let name = "root".into();
+        let key = ObjectKey { kind: Kind::InboundRoute, namespace: namespace.into(), name };
+        let Some(StatusFields::Delegation(Some(state))) = replica.fields(&key).await else {
+            return None;
+        };
+        let claim = |claim: &policy_engine::delegation::ClaimEntry| {
+            (format!("{namespace} {} {}", claim.host, claim.path.as_str()), claim.active)
+        };
+        claims.extend(state.claims.iter().map(claim));
+    }
+    Some((policies, claims))
+}
+
+/// The answer of all replicas, once it is one answer with these claims.
+async fn agreed(
+    replicas: &[Replica],
+    namespaces: [&str; 2],
+    expected: &[(String, bool)],
+) -> Answer {
+    wait_for("they agree", || async {
+        let answers = replicas.iter().map(|replica| answer(replica, namespaces));
+        let answers = futures_util::future::join_all(answers).await;
+        let first = answers.first()?.clone()?;
+        let same = answers.iter().all(|other| other.as_ref() == Some(&first));
+        (same && first.1 == expected).then_some(first)
+    })
+    .await
+}
+
+/// The two roots as they are stored, made anew until both are of one second.
+async fn of_one_second(cluster: &Cluster, namespaces: [&str; 2]) -> [Value; 2] {
+    let [one, two] = namespaces;
+    let roots = || async {
+        let (one, two) = (root(one, ""), root(two, ""));
+        let made = futures_util::join!(cluster.apply(&two), cluster.apply(&one));
+        made.0.and(made.1).unwrap();
+        let get = |namespace| get(cluster, Kind::InboundRoute, namespace, "root");
+        [get(namespaces[0]).await, get(namespaces[1]).await]
+    };
+    for _ in 0..20 {
+        let made = roots().await;
+        if created(&made[0]) == created(&made[1]) {
+            return made;
+        }
+        cluster.delete(&root(one, "")).await.unwrap();
+        cluster.delete(&root(two, "")).await.unwrap();
+    }
+    panic!("two objects are never made in the same second");
+}
+
 #[tokio::test]
-async fn the_policy_that_counts_shows_the_rules_in_effect() {
+async fn replicas_agree_on_claims_of_the_same_second_and_a_new_leader_keeps_their_times() {
+    let Some(cluster) = crate::shared().await else { return };
+    let one = &*cluster.namespace("agree-a").await.unwrap();
+    let two = &*cluster.namespace("agree-b").await.unwrap();
+    let namespaces = [one, two];
+    let setup = Setup { lease: Duration::from_secs(4), ..Setup::within(one, &namespaces) };
+    for namespace in namespaces {
+        apply(cluster, &server(namespace, "web", PORT_80)).await;
+        let pod = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web-0, namespace: {namespace}}}\n\
+             spec: {{containers: [{{name: a, image: a, ports: [{{containerPort: 80}}]}}]}}\n"
+        );
+        apply(cluster, &pod).await;
+    }
+    let mut replicas = Vec::new();
+    for _ in 0..3 {
+        replicas.push(replica(cluster, &setup).await);
+    }
+    let made = of_one_second(cluster, namespaces).await;
+    let claim = |namespace: &str, path: &str, active| {
+        (format!("{namespace} www.example.com {path}"), active)
+    };
+    let expected = [claim(one, "/", true), claim(two, "/", false)];
+    let before = agreed(&replicas, namespaces, &expected).await;
+    shows(cluster, (one, "root"), claims, &["/ Active -"]).await;
+    let lost = shows(cluster, (two, "root"), claims, &["/ Inactive HostAlreadyClaimed"]).await;
+    assert_eq!(claimed_at(&lost, "/"), created(&made[1]));
+
+    // The leader is killed. From an edit on the recorded times decide.
+    let leads = |replica: &Replica| replica.leadership.is_leader();
+    let leader = wait_for("one leads", || async { replicas.iter().position(leads) }).await;
+    drop(replicas.remove(leader));
+    assert_eq!(agreed(&replicas, namespaces, &expected).await, before);
+    wait_for("another leads", || async { replicas.iter().any(leads).then_some(()) }).await;
+    assert_eq!(agreed(&replicas, namespaces, &expected).await, before);
+    sleep(Duration::from_millis(1100)).await;
+    for namespace in [two, one] {
+        apply(cluster, &root(namespace, ", {match: /more, serve: {}}")).await;
+    }
+    let held = shows(cluster, (one, "root"), claims, &["/ Active -", "/more Active -"]).await;
+    let none = ["/ Inactive HostAlreadyClaimed", "/more Inactive HostAlreadyClaimed"];
+    let lost = shows(cluster, (two, "root"), claims, &none).await;
+    for (object, made) in [(&held, &made[0]), (&lost, &made[1])] {
+        assert_eq!(claimed_at(object, "/"), created(made), "{object:#}");
+    }
+    let expected = [
+        claim(one, "/", true),
+        claim(one, "/more", true),
+        claim(two, "/", false),
+        claim(two, "/more", false),
+    ];
+    assert_ne!(agreed(&replicas, namespaces, &expected).await, before);
+}
+
+#[tokio::test]
+async fn the_policy_that_counts_shows_the_rules_in_effect_and_they_are() {
     let Some(cluster) = cluster_or_skip(Cluster::builder()).await else { return };
     cluster.install_crds().await.unwrap();
     let ns = &*cluster.namespace("admission").await.unwrap();
@@ -261,5 +381,22 @@ async fn the_policy_that_counts_shows_the_rules_in_effect() {
         })
         .await;
     }
+    paths_have_times_of_their_own(&cluster, ns).await;
     assert_eq!(replica.metric("resource_status_patch_api_errors"), 0);
+}
+
+/// Where namespaces share hosts, a path that is added is claimed from the edit on.
+async fn paths_have_times_of_their_own(cluster: &Cluster, ns: &str) {
+    let shared = "apiVersion: portcullis.dev/v1alpha1\nkind: RouteAdmissionPolicy\n\
+                  metadata: {name: default}\nspec: {namespaceOwnership: InterNamespaceAllowed}\n";
+    apply(cluster, shared).await;
+    apply(cluster, &server(ns, "web", PORT_80)).await;
+    apply(cluster, &root(ns, "")).await;
+    shows(cluster, (ns, "root"), claims, &["/ Active -"]).await;
+    sleep(Duration::from_millis(1100)).await;
+    apply(cluster, &root(ns, ", {match: /more, serve: {}}")).await;
+    let both = ["/ Active -", "/more Active -"];
+    let edited = shows(cluster, (ns, "root"), claims, &both).await;
+    assert_eq!(claimed_at(&edited, "/"), created(&edited));
+    assert!(claimed_at(&edited, "/more") > created(&edited), "{edited:#}");
 }

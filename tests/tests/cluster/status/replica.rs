@@ -1,5 +1,8 @@
 //! A replica of the controller in this process: source, index, Lease, status writer.
 
+use policy_core::{ServerPolicy, WorkloadKey};
+use policy_crds::ObjectKey;
+use policy_engine::desired_conditions::StatusFields;
 use policy_engine::programmed::ProgrammedTable;
 use policy_engine::{Controller, ControllerConfig, start};
 use policy_kube::lease::{LeaderElector, Leadership, LeaseSettings};
@@ -8,6 +11,7 @@ use policy_kube::status::{
     EventMetrics, StatusInputs, StatusMetrics, StatusSettings, StatusWriter,
 };
 use prometheus_client::registry::Registry;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -57,7 +61,7 @@ pub(crate) struct Replica {
     stop: CancellationToken,
     stop_lease: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
-    _controller: Controller,
+    controller: Controller,
 }
 
 impl Replica {
@@ -94,8 +98,7 @@ impl Replica {
             tokio::spawn(writer.run(stop.clone())),
             tokio::spawn(lease.run(stop_lease.clone())),
         ];
-        let _controller = controller;
-        Self { leadership, metrics, programmed, registry, stop, stop_lease, tasks, _controller }
+        Self { leadership, metrics, programmed, registry, stop, stop_lease, tasks, controller }
     }
 
     /// Waits until it leads.
@@ -103,6 +106,20 @@ impl Replica {
         let mut changes = self.leadership.changes();
         let leads = changes.wait_for(|leads| *leads);
         tokio::time::timeout(Duration::from_secs(60), leads).await.unwrap().unwrap();
+    }
+
+    /// The policy that it answers for port 80 of a pod, once it knows the pod.
+    pub(crate) async fn policy(&self, namespace: &str, pod: &str) -> Option<Arc<ServerPolicy>> {
+        let port = NonZeroU16::new(80).unwrap();
+        let key = WorkloadKey::pod(namespace, pod);
+        let followed = self.controller.policies.port(&key, port).await.ok()?;
+        Some(followed.current().policy.clone())
+    }
+
+    /// The fields of statuses that it would write.
+    pub(crate) async fn fields(&self, key: &ObjectKey) -> Option<StatusFields> {
+        let desired = self.controller.conditions.desired().await?;
+        desired.get(key)?.fields.clone()
     }
 
     /// The sum of the metrics whose line begins so.

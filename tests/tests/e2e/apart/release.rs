@@ -98,7 +98,7 @@ impl Release {
             "metrics": {"allowFrom": {"identities": [reader], "networks": [machine]}},
             "admission": {"enabled": false},
             "injector": {"enabled": false},
-            "crds": {"policy": false, "workload": false},
+            "crds": {"policy": false, "workload": false, "portcullis": false},
             "controller": {"replicas": 1},
             "issuer": {"replicas": 1},
         })

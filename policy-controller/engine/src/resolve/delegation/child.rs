@@ -5,7 +5,7 @@
 use super::claims::valid;
 use crate::incremental::Context;
 use crate::query::condition::Reason;
-use crate::query::delegation::EdgeFault;
+use crate::query::delegation::{EdgeFault, Labelled};
 use crate::query::grant::CreationOrder;
 use crate::resolve::reference::{ReferenceError, follow, is_permitted};
 use policy_core::matching::Segment;
@@ -60,12 +60,18 @@ pub(super) fn children<'a>(
             Ok(vec![child(from, parent, object)])
         }
         Delegate::Selected { namespace, labels } => {
-            let mut objects: Vec<&'a Arc<Object>> = cx
-                .list(Kind::InboundRoute, namespace)
-                .filter(|object| labels.iter().all(|(k, v)| object.meta.labels.get(k) == Some(v)))
-                .collect();
-            // Without a grant nothing is learnt of an object, not even that it has the labels.
-            objects.retain(|object| is_permitted(cx, parent, Field::Delegate, &object.meta.key));
+            let (namespace, labels) = (namespace.clone(), labels.clone());
+            let selected = cx.query(&Labelled { namespace: namespace.clone(), labels });
+            let mut objects: Vec<&'a Arc<Object>> = Vec::new();
+            for key in selected.iter() {
+                // Without a grant nothing is learnt of an object, not even that it has the labels.
+                if is_permitted(cx, parent, Field::Delegate, key) {
+                    objects.extend(cx.object(key));
+                }
+                if objects.len() > MAX_SELECTED {
+                    break;
+                }
+            }
             if objects.len() > MAX_SELECTED {
                 let message = format!("more than {MAX_SELECTED} objects have the labels");
                 return Err(fault(Reason::TooLarge, message, None));

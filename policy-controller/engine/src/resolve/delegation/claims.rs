@@ -1,38 +1,60 @@
-//! The claims on hosts. They are decided by the time of the claim, not by the age of the object,
-//! because an old object can claim another host at any time.
+//! The claims on hosts, and their order ([`super::ownership`] decides them). They are decided by the
+//! time of the claim, not by the age of the object, because an old object can claim another host at
+//! any time.
 
 use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
 use crate::index::Edge;
 use crate::query::delegation::{
     AdmissionRules, ClaimOrder, ClaimRefusal, ClaimState, ClaimsOn, HostClaim, HostClaims,
+    OverlappingClaims, RootClaims,
 };
 use policy_core::HostPattern;
 use policy_crds::resource::{InboundRoute, NamespaceOwnership, PathPrefix, RouteAdmission};
 use policy_crds::{Body, Object, ObjectKey, ObjectMeta, Resource};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-query!(ClaimsOn, Arc<HostClaims>, claims_on);
+query!(RootClaims, Arc<[HostClaim]>, root_claims);
+query!(OverlappingClaims, Arc<HostClaims>, overlapping);
 
-/// The claims on a host and all that overlap with it, decided in the order of time. Each decision
-/// depends on earlier claims alone.
-fn claims_on(query: &ClaimsOn, cx: &mut Context<'_>) -> Arc<HostClaims> {
+/// The claims of a root before others are looked at, in order.
+fn root_claims(query: &RootClaims, cx: &mut Context<'_>) -> Arc<[HostClaim]> {
     let rules = cx.query(&AdmissionRules);
+    let Some(object) = cx.object(&query.0) else { return Arc::default() };
+    let Some(route) = valid(object) else { return Arc::default() };
     let mut claims = Vec::new();
-    for (root, hosts) in roots_on(cx, &query.0, rules.wildcards) {
-        let Some(object) = cx.object(root) else { continue };
-        let Some(route) = valid(object) else { continue };
-        for host in hosts {
-            for path in route.routes.iter().map(|rule| &rule.path) {
-                claims.push(claim(cx.config, &object.meta, &host, path, &rules));
-            }
+    for host in route.virtual_host.iter().flat_map(|own| &own.hosts) {
+        for path in route.routes.iter().map(|rule| &rule.path) {
+            claims.push(claim(cx.config, &object.meta, host, path, &rules));
         }
     }
-    claims.sort_by(|a, b| (&a.order, &a.host, &a.path).cmp(&(&b.order, &b.host, &b.path)));
-    let strict = rules.ownership == NamespaceOwnership::Strict;
-    decide(&mut claims, strict);
-    Arc::new(HostClaims { claims, strict })
+    claims.sort_by(in_order);
+    claims.into()
+}
+
+/// The order in which claims are decided.
+pub(super) fn in_order(a: &HostClaim, b: &HostClaim) -> Ordering {
+    (&a.order, &a.host, &a.path).cmp(&(&b.order, &b.host, &b.path))
+}
+
+/// The claims on a host and on all hosts of its family.
+fn overlapping(query: &OverlappingClaims, cx: &mut Context<'_>) -> Arc<HostClaims> {
+    let rules = cx.query(&AdmissionRules);
+    let roots = roots_on(cx, &query.0, rules.wildcards);
+    let hosts: BTreeSet<HostPattern> = roots.into_iter().flat_map(|(_, hosts)| hosts).collect();
+    let mut claims = Vec::new();
+    for host in hosts {
+        claims.extend(cx.query(&ClaimsOn(host)).claims.iter().cloned());
+    }
+    claims.sort_by(in_order);
+    Arc::new(HostClaims { claims, strict: is_strict(&rules) })
+}
+
+/// True if the namespace of an active claim owns its host as a whole.
+pub(super) fn is_strict(rules: &RouteAdmission) -> bool {
+    rules.ownership == NamespaceOwnership::Strict
 }
 
 /// The content of a valid InboundRoute.
@@ -148,83 +170,7 @@ fn time_of(
     valid.or(began)
 }
 
-/// Decides claims that are in order.
-fn decide(claims: &mut [HostClaim], strict: bool) {
-    let mut refused: Vec<(usize, ObjectKey)> = Vec::new();
-    // The first active claim on each host, and on each path of it.
-    let mut owners: BTreeMap<&HostPattern, &HostClaim> = BTreeMap::new();
-    let mut holders: Holders<'_> = HashMap::new();
-    for (at, claim) in claims.iter().enumerate().filter(|(_, claim)| claim.is_active()) {
-        let owner = if strict { foreign_owner(&owners, claim) } else { None };
-        let held = holders.entry(&claim.host).or_default();
-        let earlier = held.get(claim.path.as_str()).copied();
-        let earlier = || earlier.filter(|other| other.root != claim.root);
-        if let Some(earlier) = owner.or_else(earlier) {
-            refused.push((at, earlier.root.clone()));
-        } else {
-            owners.entry(&claim.host).or_insert(claim);
-            held.entry(claim.path.as_str()).or_insert(claim);
-        }
-    }
-    let refused_places: BTreeSet<usize> = refused.iter().map(|(at, _)| *at).collect();
-    let shared = if strict { Vec::new() } else { shared(claims, &refused_places, &holders) };
-    for (at, holder) in refused {
-        if let Some(claim) = claims.get_mut(at) {
-            claim.state = ClaimState::Inactive(ClaimRefusal::AlreadyClaimed(holder));
-        }
-    }
-    for at in shared {
-        if let Some(claim) = claims.get_mut(at) {
-            claim.state = ClaimState::Active { shared: true };
-        }
-    }
-}
-
-/// The first active claim on each path of each host.
-type Holders<'a> = HashMap<&'a HostPattern, HashMap<&'a str, &'a HostClaim>>;
-
-/// The owner of a host that overlaps with that of a claim, in another namespace.
-fn foreign_owner<'a>(
-    owners: &BTreeMap<&HostPattern, &'a HostClaim>,
-    claim: &HostClaim,
-) -> Option<&'a HostClaim> {
-    let foreign = |owner: &&HostClaim| owner.root.namespace != claim.root.namespace;
-    let exact = owners.get(&claim.host).copied();
-    if let Some(owner) = exact.filter(foreign) {
-        return Some(owner);
-    }
-    let covering =
-        covering(&claim.host).find_map(|host| owners.get(&host).copied().filter(foreign));
-    if covering.is_some() || matches!(claim.host, HostPattern::Exact(_)) {
-        return covering;
-    }
-    owners.values().copied().find(|owner| foreign(owner) && owner.host.overlaps(&claim.host))
-}
-
-/// The wildcards that cover a host.
-fn covering(host: &HostPattern) -> impl Iterator<Item = HostPattern> {
-    host.names_above().map(|suffix| HostPattern::Suffix(suffix.into()))
-}
-
-/// The active claims that hold a path above or below one that another namespace holds.
-fn shared(claims: &[HostClaim], refused: &BTreeSet<usize>, holders: &Holders<'_>) -> Vec<usize> {
-    let mut touching: HashSet<(&HostPattern, &str)> = HashSet::new();
-    let active = || {
-        claims.iter().enumerate().filter(|(at, claim)| claim.is_active() && !refused.contains(at))
-    };
-    for (_, claim) in active() {
-        let own = std::iter::once(claim.host.clone());
-        for host in own.chain(covering(&claim.host)) {
-            for path in claim.path.and_above() {
-                let other = holders.get(&host).and_then(|held| held.get(path).copied());
-                let elsewhere = |other: &&HostClaim| other.root.namespace != claim.root.namespace;
-                if let Some(other) = other.filter(elsewhere) {
-                    touching.insert((&other.host, other.path.as_str()));
-                    touching.insert((&claim.host, claim.path.as_str()));
-                }
-            }
-        }
-    }
-    let touches = |claim: &HostClaim| touching.contains(&(&claim.host, claim.path.as_str()));
-    active().filter(|(_, claim)| touches(claim)).map(|(at, _)| at).collect()
+/// True if every name of `host` has the pattern `wide`.
+pub(super) fn covers(wide: &HostPattern, host: &HostPattern) -> bool {
+    wide == host || (matches!(wide, HostPattern::Suffix(_)) && wide.admits(host.name()))
 }

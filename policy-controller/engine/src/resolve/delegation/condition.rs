@@ -2,14 +2,15 @@
 
 use super::child::{consents_to, inbound_parent};
 use super::claims::valid;
-use super::on_server::hosts_of;
+use super::ownership::is_foreign;
+use super::server_hosts::hosts_of;
 use super::tree::is_child;
 use crate::incremental::Context;
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimRefusal, ClaimsOn, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, EdgeFault,
-    HostClaim, TreeNode, TreeOf,
+    ClaimRefusal, DelegationTree, EdgeFault, HostClaim, ObjectsIn, RootsUnder, TreeHosts,
+    TreeHostsOf, TreeNode, TreeOf,
 };
 use crate::query::delegation_state::{ClaimEntry, DelegationState, RouteEntry};
 use policy_core::HostPattern;
@@ -18,34 +19,38 @@ use policy_crds::{Body, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// The most refusals of one object that its condition says in full; of the rest it says how many.
+pub(super) const MAX_SAID: usize = 16;
+
 /// The outcome of `Accepted` for an InboundRoute: accepted with a remark, or refused.
 pub(crate) type Acceptance = Result<String, (Reason, String)>;
 
 /// The roots of the hosts of an object.
-fn roots<'a>(cx: &mut Context<'a>, object: &Object) -> BTreeSet<&'a ObjectKey> {
+fn roots(cx: &mut Context<'_>, object: &Object) -> BTreeSet<ObjectKey> {
     let mut roots = BTreeSet::new();
     for host in hosts_of(object) {
-        if let HostPattern::Suffix(_) = host {
-            for root in cx.edge(Edge::HostBelow(host.name().into())) {
-                let own = cx.object(root).and_then(|root| valid(root)?.virtual_host.as_ref());
-                let overlaps = |own: &HostPattern| own.overlaps(&host);
-                if own.is_some_and(|own| own.hosts.iter().any(overlaps)) {
-                    roots.insert(root);
-                }
-            }
+        if let HostPattern::Suffix(suffix) = &host {
+            let under = cx.query(&RootsUnder(suffix.clone()));
+            roots.extend(under.iter().map(|(root, _)| root.clone()));
         }
-        roots.extend(cx.edge(Edge::Host(host)));
+        roots.extend(cx.edge(Edge::Host(host)).into_iter().cloned());
     }
     roots
 }
 
-/// The trees that may have rules of an object.
+/// The trees that have rules of an object, or refuse it.
 pub(super) fn trees(cx: &mut Context<'_>, object: &Object) -> Vec<Arc<DelegationTree>> {
     if valid(object).is_some_and(|route| route.virtual_host.is_some()) {
         return vec![cx.query(&TreeOf(object.meta.key.clone()))];
     }
-    let roots = roots(cx, object);
-    roots.into_iter().map(|root| cx.query(&TreeOf(root.clone()))).collect()
+    let mut trees = Vec::new();
+    for root in roots(cx, object) {
+        // Below a wildcard most trees say nothing about it.
+        if cx.query(&ObjectsIn(root.clone())).contains(&object.meta.key) {
+            trees.push(cx.query(&TreeOf(root)));
+        }
+    }
+    trees
 }
 
 /// The Servers that answer for an object in trees.
@@ -81,11 +86,10 @@ pub(crate) fn lost_hosts(
     if hosts.is_empty() {
         return Vec::new();
     }
-    let trees = cx.query(&DelegatedRoutesOf(server.clone()));
+    let trees = cx.query(&TreeHostsOf(server.clone()));
     let mut lost = Vec::new();
     for host in hosts {
-        if is_decided(&trees, host) || cx.query(&ClaimsOn(host.clone())).is_foreign(host, namespace)
-        {
+        if is_decided(&trees, host) || is_foreign(cx, host, namespace) {
             lost.push(host.clone());
         }
     }
@@ -93,13 +97,10 @@ pub(crate) fn lost_hosts(
 }
 
 /// True if the trees of a Server alone decide about a host.
-pub(crate) fn is_decided(trees: &DelegatedRoutes, host: &HostPattern) -> bool {
-    trees.hosts.iter().any(|decided| covers(decided, host))
-}
-
-/// True if every name of `host` has the pattern `wide`.
-pub(super) fn covers(wide: &HostPattern, host: &HostPattern) -> bool {
-    wide == host || (matches!(wide, HostPattern::Suffix(_)) && wide.admits(host.name()))
+pub(crate) fn is_decided(trees: &TreeHosts, host: &HostPattern) -> bool {
+    let mut above = host.names_above().map(|above| HostPattern::Suffix(above.into()));
+    !trees.hosts.is_empty()
+        && (trees.hosts.contains(host) || above.any(|above| trees.hosts.contains(&above)))
 }
 
 /// If an InboundRoute takes effect: a root by its claims, a vertex by the trees that it is part of.
@@ -110,12 +111,18 @@ pub(crate) fn acceptance(route: &InboundRoute, state: &DelegationState) -> Accep
         return Ok(if connected { String::new() } else { orphaned.to_owned() });
     }
     let lost: Vec<&ClaimEntry> = state.claims.iter().filter(|claim| !claim.active).collect();
-    let words: BTreeSet<&str> = lost.iter().map(|claim| &*claim.message).collect();
-    let words = words.into_iter().collect::<Vec<_>>().join("; ");
+    let words = said(lost.iter().map(|claim| &*claim.message).collect());
     match lost.first().and_then(|claim| claim.reason) {
         Some(reason) if lost.len() == state.claims.len() => Err((reason, words)),
         Some(_) | None => Ok(words),
     }
+}
+
+/// Messages in one, of many the first ones and the number of the rest.
+fn said(words: BTreeSet<&str>) -> String {
+    let more = words.len().saturating_sub(MAX_SAID);
+    let said = words.into_iter().take(MAX_SAID).collect::<Vec<_>>().join("; ");
+    if more == 0 { said } else { format!("{said}; and {more} more") }
 }
 
 pub(super) fn reason_of(refusal: &ClaimRefusal) -> Reason {
@@ -127,25 +134,13 @@ pub(super) fn reason_of(refusal: &ClaimRefusal) -> Reason {
     }
 }
 
-/// The mention of a root in another namespace that holds what a claim lost.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holder {
-    /// With its name.
-    Named,
-    /// Without.
-    Hidden,
-}
-
-/// The loss of a claim in words.
-pub(super) fn words_of(claim: &HostClaim, refusal: &ClaimRefusal, foreign: Holder) -> String {
+/// The loss of a claim in words. Of another namespace no object is named.
+pub(super) fn words_of(claim: &HostClaim, refusal: &ClaimRefusal) -> String {
     let host = &claim.host;
     match refusal {
         ClaimRefusal::AlreadyClaimed(holder) if holder.namespace == claim.root.namespace => {
             let path = claim.path.as_str();
             format!("{holder} holds {host} {path} and claimed it earlier")
-        }
-        ClaimRefusal::AlreadyClaimed(holder) if foreign == Holder::Named => {
-            format!("{holder} holds {host} and claimed it earlier")
         }
         ClaimRefusal::AlreadyClaimed(_) => {
             format!("a root in another namespace holds {host} and claimed it earlier")

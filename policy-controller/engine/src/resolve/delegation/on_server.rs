@@ -4,189 +4,108 @@
 //! Server, or to nobody, is denied, so that neither a shorter path nor a route for every host permits
 //! it.
 
-use super::claims::valid;
-use super::condition::covers;
-use super::tree::{KIND, Kept, beside, delegated_path, is_child};
+use super::tree::{KIND, Kept, beside, delegated_path};
 use crate::incremental::{Context, query};
-use crate::index::{Edge, parents};
 use crate::query::delegation::{
-    ClaimsOn, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, NodeEffect, PathTable, TreeNode,
-    TreeOf,
+    ConstrainedRoutesOf, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostPaths,
+    IsTreeHost, NodeEffect, PathTable, PathsOf, TreeHostsOf, TreeNode, TreeOf, TreeRoutes,
+    TreeRoutesOf,
 };
 use crate::query::grant::RouteGrants;
+use crate::query::policy::ServerAuthorizationsOf;
 use policy_core::{
     Authorization, AuthorizationSet, Condition, HostPattern, OneOrMany, Origin, PathPattern,
     RequestMatch, Requirement, Route, RouteKind, Rule,
 };
-use policy_crds::resource::{InboundRoute, PathPrefix};
-use policy_crds::{Body, Claims, Invalid, Object, ObjectKey, Resource};
+use policy_crds::ObjectKey;
+use policy_crds::resource::PathPrefix;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+query!(TreeRoutesOf, Arc<TreeRoutes>, of_tree);
+query!(ConstrainedRoutesOf, Arc<[Arc<Route>]>, constrained_routes);
 query!(DelegatedRoutesOf, Arc<DelegatedRoutes>, delegated);
 
-/// A rule that a Server answers, by tree and place; and, of a route, what others have inside its path.
-/// They may differ from host to host.
-type Answered = (usize, usize, BTreeSet<Kept>);
+/// A rule that a Server answers, by its place; and, of a route, what others have inside its path. They
+/// may differ from host to host.
+type Answered = (usize, BTreeSet<Kept>);
 
 fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRoutes> {
     let server = &query.0;
-    let (bound, mentioned) = mentioned(cx, server);
-    if !bound {
-        return Arc::default();
+    let hosts = cx.query(&TreeHostsOf(server.clone()));
+    let mut roots: BTreeSet<ObjectKey> = BTreeSet::new();
+    for host in &hosts.hosts {
+        roots.extend(cx.query(&HoldersOf(host.clone())).iter().cloned());
     }
-    let hosts = with_hosts_below(cx, mentioned);
-    let held: BTreeMap<HostPattern, Holders> =
-        hosts.iter().map(|host| (host.clone(), holders(cx, host))).collect();
-    let hosts = without_covered(hosts, &held);
-    let trees = trees(cx, &hosts);
-    let holders = held.iter().filter(|(host, _)| hosts.contains(host)).collect();
+    let mut parts = Vec::new();
+    for root in roots {
+        let part = cx.query(&TreeRoutesOf { root: root.clone(), server: server.clone() });
+        if !part.answered.is_empty() || !part.denied.is_empty() {
+            parts.push((root, part));
+        }
+    }
+    Arc::new(DelegatedRoutes { hosts, parts })
+}
+
+/// The part of one tree, so that a change of it leaves the other parts of the Server as they are.
+fn of_tree(query: &TreeRoutesOf, cx: &mut Context<'_>) -> Arc<TreeRoutes> {
+    let TreeRoutesOf { root, server } = query;
+    let tree = cx.query(&TreeOf(root.clone()));
     let mut permitted: BTreeMap<Answered, Vec<HostPattern>> = BTreeMap::new();
-    let mut first: BTreeSet<((usize, usize), HostPattern)> = BTreeSet::new();
-    let mut denied: BTreeMap<(usize, usize), Vec<HostPattern>> = BTreeMap::new();
-    for (host, table) in tables(&trees, &holders) {
-        for (path, (tree, node)) in &table {
-            let Some(found) = node_at(&trees, *tree, *node) else { continue };
+    let mut first: BTreeSet<(usize, HostPattern)> = BTreeSet::new();
+    let mut denied: BTreeMap<usize, Vec<HostPattern>> = BTreeMap::new();
+    for host in hosts_of_tree(&tree) {
+        if !cx.query(&IsTreeHost { server: server.clone(), host: host.clone() }) {
+            continue;
+        }
+        let paths = cx.query(&PathsOf(host.clone()));
+        let HostPaths { trees, table } = &*paths;
+        let own = trees.iter().position(|(key, _)| key == root);
+        for (path, (tree, node)) in table {
+            let Some(found) = node_at(trees, *tree, *node) else { continue };
+            let is_own = Some(*tree) == own;
             if found.servers().contains(server) {
-                let others = others(&trees, (&table, path), found, server);
+                let others = others(trees, (table, path), found, server);
                 let before = others.iter().filter(|kept| kept.before_calls);
                 let before = before.filter_map(|kept| table.get(&kept.path));
-                first.extend(before.map(|at| (*at, host.clone())));
-                permitted.entry((*tree, *node, others)).or_default().push(host.clone());
-            } else if is_below_own(&trees, &table, path, server) {
-                denied.entry((*tree, *node)).or_default().push(host.clone());
-            }
-        }
-    }
-    let mut routes = Vec::new();
-    let is_first = |at, host: &HostPattern| first.contains(&(at, host.clone()));
-    for ((t, n, others), hosts) in permitted {
-        let Some((tree, node)) = trees.get(t).zip(node_at(&trees, t, n)) else { continue };
-        let hosts = Hosts::split(hosts, |host| is_first((t, n), host));
-        let made = permitting(cx, node, &hosts, &others);
-        routes.extend(made.into_iter().map(|route| (Arc::new(route), tree.constraints.clone())));
-    }
-    for ((t, n), hosts) in denied {
-        let Some(node) = node_at(&trees, t, n) else { continue };
-        let hosts = Hosts::split(hosts, |host| is_first((t, n), host));
-        routes.extend(denying(node, &hosts).map(|route| (Arc::new(route), Arc::from([]))));
-    }
-    Arc::new(DelegatedRoutes { bound, hosts, routes })
-}
-
-/// True if an object of its namespace names a Server in a tree, valid or not; and the hosts that
-/// these objects name. Only they can name the Server, so that strangers cannot add hosts to it.
-fn mentioned(cx: &mut Context<'_>, server: &ObjectKey) -> (bool, BTreeSet<HostPattern>) {
-    let mut serving = cx.edge(Edge::Serves(server.clone()));
-    serving.extend(cx.edge(Edge::AnyServes(server.namespace.clone())));
-    let mut hosts = BTreeSet::new();
-    let mut bound = !serving.is_empty();
-    for object in serving.into_iter().filter_map(|key| cx.object(key)).collect::<Vec<_>>() {
-        hosts.extend(hosts_of(object));
-    }
-    for key in cx.edge(Edge::Parent(server.clone(), server.namespace.clone())) {
-        let Some(object) = cx.object(key) else { continue };
-        if is_child(parents(object), key) {
-            bound = true;
-            hosts.extend(hosts_of(object));
-        }
-    }
-    (bound, hosts)
-}
-
-/// The hosts that an object has, consents to, or has as a route.
-pub(super) fn hosts_of(object: &Object) -> Vec<HostPattern> {
-    match &object.body {
-        Body::Valid(Resource::InboundRoute(route)) => own_hosts(route),
-        Body::Valid(Resource::Route(route)) => route.hostnames.clone(),
-        Body::Invalid(Invalid {
-            claims: Claims::InboundRoute { hosts, .. } | Claims::Route { hostnames: hosts, .. },
-            ..
-        }) => hosts.clone(),
-        Body::Valid(_) | Body::Invalid(_) => Vec::new(),
-    }
-}
-
-fn own_hosts(route: &InboundRoute) -> Vec<HostPattern> {
-    let own = route.virtual_host.iter().flat_map(|own| &own.hosts);
-    let consented = route.delegated_from.iter().map(|consent| &consent.host);
-    own.chain(consented).cloned().collect()
-}
-
-/// Hosts with those below wildcards: what another root has there is not the wildcard's.
-fn with_hosts_below(
-    cx: &mut Context<'_>,
-    mut hosts: BTreeSet<HostPattern>,
-) -> BTreeSet<HostPattern> {
-    for host in hosts.clone() {
-        let HostPattern::Suffix(_) = host else { continue };
-        for root in cx.edge(Edge::HostBelow(host.name().into())) {
-            let Some(object) = cx.object(root) else { continue };
-            let own = valid(object).and_then(|route| route.virtual_host.as_ref());
-            let below = own.into_iter().flat_map(|own| &own.hosts);
-            for below in below.filter(|own| own.overlaps(&host)) {
-                // A claim that was lost is none: strangers would close names of the wildcard by it.
-                let claims = cx.query(&ClaimsOn(below.clone()));
-                if claims.active(root).any(|claim| claim.host == *below) {
-                    hosts.insert(below.clone());
+                let before = before.filter(|(tree, _)| Some(*tree) == own);
+                first.extend(before.map(|(_, node)| (*node, host.clone())));
+                if is_own {
+                    permitted.entry((*node, others)).or_default().push(host.clone());
                 }
+            } else if is_own && is_below_own(trees, table, path, server) {
+                denied.entry(*node).or_default().push(host.clone());
             }
         }
     }
-    hosts
-}
-
-/// Hosts without those that nobody holds and that are below a wildcard that somebody holds: its tree
-/// decides there.
-fn without_covered(
-    hosts: BTreeSet<HostPattern>,
-    held: &BTreeMap<HostPattern, Holders>,
-) -> BTreeSet<HostPattern> {
-    let is_held = |host: &HostPattern| held.get(host).is_some_and(|held| !held.is_empty());
-    let covered = |host: &HostPattern| {
-        hosts.iter().any(|wide| wide != host && covers(wide, host) && is_held(wide))
-    };
-    hosts.iter().filter(|host| is_held(host) || !covered(host)).cloned().collect()
-}
-
-/// The trees of the roots that claim hosts.
-fn trees(cx: &mut Context<'_>, hosts: &BTreeSet<HostPattern>) -> Vec<Arc<DelegationTree>> {
-    let roots = hosts.iter().flat_map(|host| cx.edge(Edge::Host(host.clone())));
-    let roots: BTreeSet<&ObjectKey> = roots.collect();
-    roots.into_iter().map(|root| cx.query(&TreeOf(root.clone()))).collect()
-}
-
-/// The roots that hold paths of a host.
-type Holders = BTreeMap<PathPrefix, ObjectKey>;
-
-fn holders(cx: &mut Context<'_>, host: &HostPattern) -> Holders {
-    let claims = cx.query(&ClaimsOn(host.clone()));
-    let active = claims.claims.iter().filter(|claim| claim.is_active() && claim.host == *host);
-    active.map(|claim| (claim.path.clone(), claim.root.clone())).collect()
-}
-
-/// The paths of each host with the rule that has each: a path is that of the root with the longest
-/// claim that contains it, whatever another root hands down there; within a tree the child has it
-/// before the rule that delegates to it. One pass over the trees, because a Server may have as many
-/// hosts as trees.
-fn tables<'h>(
-    trees: &[Arc<DelegationTree>],
-    holders: &BTreeMap<&'h HostPattern, &Holders>,
-) -> BTreeMap<&'h HostPattern, PathTable> {
-    let mut tables: BTreeMap<&HostPattern, PathTable> = BTreeMap::new();
-    for (t, tree) in trees.iter().enumerate() {
-        for (n, node) in tree.nodes.iter().enumerate().filter(|(_, node)| node.has_path()) {
-            for host in &node.hosts {
-                let Some((host, held)) = holders.get_key_value(host) else { continue };
-                let holder = node.path.and_above().find_map(|path| held.get(path));
-                if holder == node.chain.first() {
-                    tables.entry(host).or_default().insert(node.path.clone(), (t, n));
-                }
-            }
-        }
+    let is_first = |node, host: &HostPattern| first.contains(&(node, host.clone()));
+    let mut routes = TreeRoutes { constraints: tree.constraints.clone(), ..TreeRoutes::default() };
+    for ((n, others), hosts) in permitted {
+        let Some(node) = tree.nodes.get(n) else { continue };
+        let hosts = Hosts::split(hosts, |host| is_first(n, host));
+        routes.answered.extend(permitting(cx, node, &hosts, &others).into_iter().map(Arc::new));
     }
-    tables
+    for (n, hosts) in denied {
+        let Some(node) = tree.nodes.get(n) else { continue };
+        let hosts = Hosts::split(hosts, |host| is_first(n, host));
+        routes.denied.extend(denying(node, &hosts).map(Arc::new));
+    }
+    Arc::new(routes)
+}
+
+/// The hosts of a tree, in order: those of the rules of its root.
+fn hosts_of_tree(tree: &DelegationTree) -> BTreeSet<&HostPattern> {
+    let of_root = tree.nodes.iter().filter(|node| node.chain.len() == 1);
+    of_root.flat_map(|node| &node.hosts).collect()
+}
+
+/// The routes of a tree with the grants of the Server, both met with the constraints of the root.
+fn constrained_routes(query: &ConstrainedRoutesOf, cx: &mut Context<'_>) -> Arc<[Arc<Route>]> {
+    let ConstrainedRoutesOf { root, server } = query.clone();
+    let own = cx.query(&ServerAuthorizationsOf(server.clone()));
+    let part = cx.query(&TreeRoutesOf { root, server });
+    part.answered.iter().map(|route| met(route, &part.constraints, &own)).collect()
 }
 
 /// The paths of a table that are inside another.
@@ -199,7 +118,7 @@ fn inside<'t>(table: &'t PathTable, path: &'t PathPrefix) -> impl Iterator<Item 
 
 /// The paths inside that of a route, which others have on a host.
 fn others(
-    trees: &[Arc<DelegationTree>],
+    trees: &[(ObjectKey, Arc<DelegationTree>)],
     (table, path): (&PathTable, &PathPrefix),
     node: &TreeNode,
     server: &ObjectKey,
@@ -226,13 +145,17 @@ fn others(
     kept.collect()
 }
 
-fn node_at(trees: &[Arc<DelegationTree>], tree: usize, node: usize) -> Option<&TreeNode> {
-    trees.get(tree)?.nodes.get(node)
+fn node_at(
+    trees: &[(ObjectKey, Arc<DelegationTree>)],
+    tree: usize,
+    node: usize,
+) -> Option<&TreeNode> {
+    trees.get(tree)?.1.nodes.get(node)
 }
 
 /// True if the nearest path above another is answered by a Server, which would answer the other too.
 fn is_below_own(
-    trees: &[Arc<DelegationTree>],
+    trees: &[(ObjectKey, Arc<DelegationTree>)],
     table: &PathTable,
     path: &PathPrefix,
     server: &ObjectKey,
@@ -321,11 +244,7 @@ fn bare<'n>(
 
 /// A route whose grants, and those of the Server where they count, are met with the constraints of
 /// its root.
-pub(crate) fn met(
-    route: &Arc<Route>,
-    constraints: &[Condition],
-    server: &[Arc<Authorization>],
-) -> Arc<Route> {
+fn met(route: &Arc<Route>, constraints: &[Condition], server: &[Arc<Authorization>]) -> Arc<Route> {
     if constraints.is_empty() {
         return Arc::clone(route);
     }

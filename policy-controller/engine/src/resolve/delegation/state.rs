@@ -2,7 +2,7 @@
 
 use super::child::consents;
 use super::claims::valid;
-use super::condition::{Holder, reason_of, refusals, trees, words_of};
+use super::condition::{MAX_SAID, reason_of, refusals, trees, words_of};
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
@@ -73,24 +73,34 @@ fn outcome(node: &TreeNode) -> (RouteState, Option<Reason>) {
 /// The objects that the rules of an object name and that cannot be used: as the trees have it, and
 /// Servers that no tree has asked for.
 fn faults(cx: &mut Context<'_>, object: &Object, own: &[&TreeNode]) -> Vec<RuleFault> {
-    let mut seen = HashSet::new();
-    let mut told = HashSet::new();
-    let mut faults = Vec::new();
+    let (mut seen, mut told) = (HashSet::new(), HashSet::new());
+    let (mut faults, mut more) = (Vec::new(), None::<(Reason, usize)>);
     for (node, fault) in own.iter().flat_map(|node| node.faults().iter().map(move |f| (node, f))) {
-        let message: Arc<str> = words(node, fault).into();
-        if seen.insert(message.clone()) {
-            faults.push(RuleFault { reason: fault.reason, message });
-        }
         told.extend(&fault.child);
+        // A tree can reach the object, and refuse what it delegates to, in many ways.
+        let effect = std::mem::discriminant(&node.effect);
+        if !seen.insert((&node.path, effect, fault.reason, &fault.message, &fault.hosts)) {
+            continue;
+        }
+        if faults.len() >= MAX_SAID {
+            more = Some(more.map_or((fault.reason, 1), |(it, n)| (it, n.saturating_add(1))));
+            continue;
+        }
+        faults.push(RuleFault { reason: fault.reason, message: words(node, fault).into() });
     }
+    faults.extend(more.map(|(reason, more)| {
+        let message = format!("and {more} more delegations are refused").into();
+        RuleFault { reason, message }
+    }));
     for ObjectReference { field, what } in object.references() {
         let (Field::Serving, ReferenceTarget::One(server)) = (field, what) else { continue };
         if let Err(fault) = follow(cx, &object.meta.key, field, &server)
             && !told.contains(&server)
         {
-            let message: Arc<str> = format!("{server} {}", fault.as_str()).into();
-            if seen.insert(message.clone()) {
-                faults.push(RuleFault { reason: reason(fault), message });
+            let message = format!("{server} {}", fault.as_str()).into();
+            let fault = RuleFault { reason: reason(fault), message };
+            if !faults.contains(&fault) {
+                faults.push(fault);
             }
         }
     }
@@ -120,13 +130,12 @@ fn claims(cx: &mut Context<'_>, key: &ObjectKey, root: &VirtualHost) -> Vec<Clai
         let own = |claim: &&HostClaim| claim.root == *key && claim.host == *host;
         let mut own: Vec<&HostClaim> = claims.claims.iter().filter(own).collect();
         own.sort_by(|a, b| a.path.cmp(&b.path));
-        entries.extend(own.into_iter().map(|claim| entry(claim, Holder::Hidden)));
+        entries.extend(own.into_iter().map(entry));
     }
     entries
 }
 
-/// A claim for readers who may see its holder, whichever namespace that is in, or may not.
-fn entry(claim: &HostClaim, holder: Holder) -> ClaimEntry {
+fn entry(claim: &HostClaim) -> ClaimEntry {
     let (active, reason, message) = match &claim.state {
         ClaimState::Active { shared: false } => (true, None, String::new()),
         ClaimState::Active { shared: true } => {
@@ -134,7 +143,7 @@ fn entry(claim: &HostClaim, holder: Holder) -> ClaimEntry {
             (true, Some(Reason::SubpathClaimedByOther), message.to_owned())
         }
         ClaimState::Inactive(refusal) => {
-            (false, Some(reason_of(refusal)), words_of(claim, refusal, holder))
+            (false, Some(reason_of(refusal)), words_of(claim, refusal))
         }
     };
     ClaimEntry {
@@ -148,14 +157,6 @@ fn entry(claim: &HostClaim, holder: Holder) -> ClaimEntry {
     }
 }
 
-impl HostClaim {
-    /// The claim as its status shows it, with the name of the root that holds the path even if that
-    /// is in another namespace: for readers who may list that root.
-    pub fn entry_with_holder(&self) -> ClaimEntry {
-        entry(self, Holder::Named)
-    }
-}
-
 fn delegations(
     cx: &mut Context<'_>,
     object: &Object,
@@ -164,15 +165,15 @@ fn delegations(
 ) -> Vec<DelegationEntry> {
     let key = &object.meta.key;
     let recorded = object.meta.recorded.as_deref();
-    let (mut connected, mut refused) = (Vec::new(), Vec::new());
-    let mut parents = BTreeSet::new();
+    let (mut connected, mut rejections) = (Vec::new(), Vec::new());
+    let (mut connecting, mut refusing) = (BTreeSet::new(), BTreeSet::new());
     let naming = trees.iter().flat_map(|tree| tree.naming(key));
     for (node, parent) in naming.filter_map(|node| Some((node, node.object()?))) {
         if let NodeEffect::Delegates { children, .. } = &node.effect
             && children.contains(key)
             && let Some(fqdn) = fqdn(cx, node)
         {
-            parents.insert(parent.clone());
+            connecting.insert(parent.clone());
             let connected_at = recorded.and_then(|it| it.connected_at(parent, &node.path));
             connected.push(DelegationEntry::Connected {
                 parent: parent.clone(),
@@ -183,15 +184,20 @@ fn delegations(
             });
         }
         for entry in rejected(key, route, parent, node) {
-            parents.insert(parent.clone());
-            refused.push(entry);
+            refusing.insert(parent.clone());
+            rejections.push(entry);
         }
     }
     // What a status has no room for is left out at the end: others can add refusals.
     let mut seen = HashSet::new();
     let mut entries = connected;
-    entries.extend(orphaned(cx, key, route, recorded, &parents));
-    entries.extend(refused);
+    // A parent whose delegation is refused is a former one, too: it would be forgotten otherwise.
+    for (parent, since) in former(recorded, &connecting) {
+        let reason = orphan_reason(cx, key, route, &parent, refusing.contains(&parent));
+        let last_parent = Some(parent);
+        entries.push(DelegationEntry::Orphaned { last_parent, reason, since });
+    }
+    entries.extend(rejections);
     entries.retain(|entry| seen.insert(entry.clone()));
     if entries.is_empty() {
         let reason = OrphanReason::NeverDelegated;
@@ -228,32 +234,26 @@ fn rejected<'a>(
     })
 }
 
-/// The parents that the status names and that delegate no more, the last first.
-fn orphaned(
-    cx: &mut Context<'_>,
-    key: &ObjectKey,
-    route: &InboundRoute,
+/// The parents that the status names and that connect no more, the last first.
+fn former(
     recorded: Option<&Recorded>,
-    parents: &BTreeSet<ObjectKey>,
-) -> Vec<DelegationEntry> {
+    connecting: &BTreeSet<ObjectKey>,
+) -> impl Iterator<Item = (ObjectKey, Option<i64>)> {
     let former = recorded.into_iter().flat_map(Recorded::former_parents);
-    let mut former: Vec<_> = former.filter(|(parent, _)| !parents.contains(parent)).collect();
+    let mut former: Vec<_> = former.filter(|(parent, _)| !connecting.contains(parent)).collect();
     // One without a time was connected until now.
     former.sort_by_key(|(_, since)| Reverse((since.is_none(), *since)));
-    let latest = former.into_iter().take(MAX_FORMER);
-    latest
-        .map(|(parent, since)| {
-            let reason = orphan_reason(cx, key, route, &parent);
-            DelegationEntry::Orphaned { last_parent: Some(parent), reason, since }
-        })
-        .collect()
+    former.into_iter().take(MAX_FORMER)
 }
 
+/// The reason why a former parent connects a vertex no more. `refused`: a tree says that its
+/// delegation is.
 fn orphan_reason(
     cx: &mut Context<'_>,
     key: &ObjectKey,
     route: &InboundRoute,
     parent: &ObjectKey,
+    refused: bool,
 ) -> OrphanReason {
     let named = |consent: &policy_crds::resource::Consent| consents(route, parent, &consent.host);
     if !route.delegated_from.iter().any(named) {
@@ -279,6 +279,8 @@ fn orphan_reason(
         OrphanReason::DelegationRemoved
     } else if parent.kind != Kind::InboundRoute || !is_permitted(cx, parent, Field::Delegate, key) {
         OrphanReason::GrantRevoked
+    } else if refused {
+        OrphanReason::DelegationRefused
     } else if delegator.virtual_host.is_some() {
         OrphanReason::RootInactive
     } else {

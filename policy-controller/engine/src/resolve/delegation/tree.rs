@@ -7,7 +7,7 @@ use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf};
 use crate::query::policy::CompiledRoute;
-use crate::resolve::route::uncarried;
+use crate::resolve::carried::uncarried;
 use policy_core::matching::Segment;
 use policy_core::{
     Condition, DelegatedPath, HostPattern, IdentityMatch, OneOrMany, Origin, PathPattern,

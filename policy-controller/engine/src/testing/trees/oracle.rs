@@ -202,3 +202,17 @@ fn leaves(world: &World, server: Place) -> impl Iterator<Item = &Leaf> {
         leaf.namespace == server.0 && leaf.server == Some(server.1) && !leaf.parents.is_empty()
     })
 }
+
+/// Every world with a root less that holds nothing, with the namespace of the root.
+pub fn without_idle_roots(world: &World) -> Vec<(usize, World)> {
+    let claims = claims(world);
+    let idle = world.inbound.iter().enumerate().filter(|(_, object)| {
+        object.root.is_some() && !claims.iter().any(|claim| claim.active && claim.root == object.at)
+    });
+    let less = idle.map(|(i, object)| {
+        let mut less = world.clone();
+        less.inbound.remove(i);
+        (object.at.0, less)
+    });
+    less.collect()
+}

@@ -247,21 +247,6 @@ impl World {
         worlds.collect()
     }
 
-    /// Every world with a root less that holds nothing, with the namespace of the root.
-    pub fn without_idle_roots(&self) -> Vec<(usize, Self)> {
-        let claims = super::oracle::claims(self);
-        let idle = self.inbound.iter().enumerate().filter(|(_, object)| {
-            object.root.is_some()
-                && !claims.iter().any(|claim| claim.active && claim.root == object.at)
-        });
-        let less = idle.map(|(i, object)| {
-            let mut less = self.clone();
-            less.inbound.remove(i);
-            (object.at.0, less)
-        });
-        less.collect()
-    }
-
     /// Keeps the first valid root, and makes the selectors name one object. Then no path is given to
     /// several, and none falls to another if one loses it.
     pub fn alone(mut self) -> Self {

@@ -241,6 +241,42 @@ fn who_never_had_a_parent_and_who_is_refused_are_told_so() {
     assert_eq!(written(&first, &refused).unwrap()["delegationStatuses"], expected);
 }
 
+/// The reading of a status that was written.
+fn read(status: Value) -> Arc<policy_crds::resource::Recorded> {
+    let object = json!({"apiVersion": "portcullis.dev/v1alpha1", "kind": "InboundRoute",
+        "metadata": {"name": "o", "namespace": "ns", "creationTimestamp": CREATED},
+        "spec": {}, "status": status});
+    policy_crds::parse(&object).unwrap().meta.recorded.clone().unwrap()
+}
+
+#[test]
+fn what_is_written_is_what_is_read() {
+    let claims = vec![entry("/", true, Some(seconds(BEFORE))), entry("/a", false, None)];
+    let status = written(&Value::Null, &root(claims)).unwrap();
+    let recorded = read(status);
+    let claimed = |path: &str| {
+        let path = PathPrefix::parse(path).unwrap();
+        recorded.claimed_at(&HostPattern::parse("www.example.com"), &path)
+    };
+    assert_eq!(claimed("/"), Some(seconds(BEFORE)));
+    assert_eq!(claimed("/a"), Some(seconds(NOW)));
+
+    let refused = DelegationEntry::Rejected {
+        parent: key(Kind::InboundRoute, "prod", "third"),
+        prefix: PathPrefix::parse("/b").unwrap(),
+        reason: Reason::RefNotPermitted,
+        message: "no".into(),
+    };
+    let former = orphaned(Some("second"), OrphanReason::GrantRevoked);
+    let places = vertex(vec![connected("/a", Some(seconds(BEFORE))), refused, former]);
+    let recorded = read(written(&Value::Null, &places).unwrap());
+    let parent = |name: &str| key(Kind::InboundRoute, "prod", name);
+    let prefix = PathPrefix::parse("/a").unwrap();
+    assert_eq!(recorded.connected_at(&parent("root"), &prefix), Some(seconds(BEFORE)));
+    let former = [(parent("second"), Some(seconds(NOW))), (parent("root"), None)];
+    assert_eq!(recorded.former_parents().collect::<Vec<_>>(), former);
+}
+
 #[test]
 fn rules_and_the_rules_in_effect_are_told() {
     let routes = vec![

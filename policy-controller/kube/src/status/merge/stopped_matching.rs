@@ -4,7 +4,8 @@
 //! and no operator notices (ISTIO-SECURITY-2021-002). The previous condition is the only record of
 //! it.
 
-use crate::status::desired::{DesiredCondition, STOPPED_MATCHING, bounded};
+use crate::status::desired::{DesiredCondition, STOPPED_MATCHING};
+use crate::status::message::bounded;
 use policy_engine::programmed::no_longer_matches;
 use serde_json::Value;
 

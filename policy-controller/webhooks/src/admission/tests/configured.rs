@@ -1,7 +1,7 @@
 //! The ValidatingWebhookConfiguration.
 
 use super::value;
-use crate::admission::{Installation, Target, configuration, outbound_webhook};
+use crate::admission::{Installation, Target, cluster_webhook, configuration, outbound_webhook};
 use serde_json::{Value, json};
 
 fn at(target: Target) -> Installation {
@@ -14,7 +14,9 @@ fn at(target: Target) -> Installation {
 }
 
 fn installation(target: Target) -> Value {
-    serde_json::to_value(configuration(&at(target))).unwrap()
+    let mut made = configuration(&at(target.clone()));
+    made.webhooks.as_mut().unwrap().push(cluster_webhook(&at(target)));
+    serde_json::to_value(made).unwrap()
 }
 
 fn service() -> Target {
@@ -30,13 +32,13 @@ fn the_documented_configuration_is_the_one_that_is_made() {
 
 #[test]
 fn the_documented_configuration_of_linkerd_compatible_has_the_outbound_webhook_besides() {
-    let mut made = configuration(&at(service()));
-    made.webhooks.as_mut().unwrap().push(outbound_webhook(&at(service())));
-    let made = serde_json::to_value(made).unwrap();
+    let mut made = installation(service());
+    let outbound = serde_json::to_value(outbound_webhook(&at(service()))).unwrap();
+    made["webhooks"].as_array_mut().unwrap().push(outbound);
     let documented =
         value(include_str!("../../../../../docs/admission-webhook-linkerd-compatible.yaml"));
-    assert_eq!(made, documented, "{}", serde_json::to_string_pretty(&made["webhooks"][5]).unwrap());
-    assert_eq!(made["webhooks"][5]["failurePolicy"], "Ignore");
+    assert_eq!(made, documented, "{}", serde_json::to_string_pretty(&made["webhooks"][6]).unwrap());
+    assert_eq!(made["webhooks"][6]["failurePolicy"], "Ignore");
 }
 
 #[test]
@@ -71,7 +73,6 @@ fn what_is_refused_when_nobody_answers_is_policy_and_nothing_else() {
                     "networkauthentications",
                     "httplocalratelimitpolicies",
                     "inboundroutes",
-                    "routeadmissionpolicies",
                     "externalworkloads",
                 ],
             ),
@@ -84,11 +85,27 @@ fn what_is_refused_when_nobody_answers_is_policy_and_nothing_else() {
             (
                 "deletions.admission.portcullis.dev",
                 "Ignore",
-                vec!["httproutes", "httproutes", "grpcroutes"],
+                vec!["httproutes", "httproutes", "grpcroutes", "inboundroutes"],
             ),
             ("workloads.admission.portcullis.dev", "Ignore", vec!["pods", "namespaces"]),
+            ("cluster.admission.portcullis.dev", "Fail", vec!["routeadmissionpolicies"]),
         ]
     );
+}
+
+#[test]
+fn objects_of_the_cluster_have_a_webhook_of_their_own() {
+    let made = installation(service());
+    for webhook in made["webhooks"].as_array().unwrap() {
+        let cluster = webhook["name"] == "cluster.admission.portcullis.dev";
+        for rule in webhook["rules"].as_array().unwrap() {
+            let of_cluster = rule["scope"] == "Cluster";
+            let pods = webhook["name"] == "workloads.admission.portcullis.dev";
+            assert_eq!(of_cluster, cluster, "{webhook}");
+            assert_eq!(rule["scope"] == "*", pods, "Namespaces are selected by their labels");
+        }
+        assert_eq!(webhook["namespaceSelector"].is_null(), cluster, "it would select nothing");
+    }
 }
 
 #[test]

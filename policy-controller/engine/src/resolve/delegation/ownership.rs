@@ -1,0 +1,238 @@
+//! The decision of claims, each by earlier ones alone.
+//!
+//! A host is decided by its own claims and by the owners of hosts that overlap with it, so that a
+//! claim costs what it touches: not every host below a wildcard.
+
+use super::claims::{covers, in_order, is_strict};
+use crate::incremental::{Context, query};
+use crate::index::Edge;
+use crate::query::delegation::{
+    AdmissionRules, ClaimRefusal, ClaimState, ClaimedWildcard, ClaimsOn, DecidedClaims, HostClaim,
+    HostClaims, HostOwner, OwnerTable, OwnersAround, OwnersUnder, RootClaims,
+};
+use policy_core::HostPattern;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+query!(ClaimedWildcard, bool, is_claimed);
+query!(OwnersUnder, Arc<OwnerTable>, owners_under);
+query!(OwnersAround, Arc<[HostOwner]>, owners_around);
+query!(DecidedClaims, Arc<HostClaims>, decided);
+query!(ClaimsOn, Arc<HostClaims>, claims_on);
+
+fn wildcard(suffix: &Arc<str>) -> HostPattern {
+    HostPattern::Suffix(suffix.clone())
+}
+
+/// True if a root claims the wildcard that may. Others are not looked at any further, so that they
+/// cost nobody else anything.
+fn is_claimed(query: &ClaimedWildcard, cx: &mut Context<'_>) -> bool {
+    let host = wildcard(&query.0);
+    let roots = cx.edge(Edge::Host(host.clone()));
+    roots.into_iter().any(|root| {
+        let claims = cx.query(&RootClaims(root.clone()));
+        claims.iter().any(|claim| claim.host == host && claim.is_active())
+    })
+}
+
+/// The wildcards that cover a host, itself included, and that are claimed; the nearest first.
+fn claimed_wildcards(cx: &mut Context<'_>, host: &HostPattern) -> Vec<Arc<str>> {
+    if !cx.query(&AdmissionRules).wildcards {
+        return Vec::new();
+    }
+    let own = matches!(host, HostPattern::Suffix(_)).then(|| host.name());
+    let all = own.into_iter().chain(host.names_above()).map(Arc::<str>::from);
+    all.filter(|suffix| cx.query(&ClaimedWildcard(suffix.clone()))).collect()
+}
+
+/// The claims of all roots on a wildcard and on hosts below it.
+fn claims_under(cx: &mut Context<'_>, suffix: &Arc<str>) -> Vec<Arc<[HostClaim]>> {
+    let mut roots: BTreeSet<_> = cx.edge(Edge::HostBelow(suffix.clone())).into_iter().collect();
+    roots.extend(cx.edge(Edge::Host(wildcard(suffix))));
+    roots.into_iter().map(|root| cx.query(&RootClaims(root.clone()))).collect()
+}
+
+/// The owners of hosts under a wildcard if ownership is strict: of each host the namespace of the
+/// first claim that no earlier owner refuses. Further claims of a namespace change no owner.
+fn owners_under(query: &OwnersUnder, cx: &mut Context<'_>) -> Arc<OwnerTable> {
+    let all = claims_under(cx, &query.0);
+    let wide = wildcard(&query.0);
+    let mut firsts: Vec<&HostClaim> = Vec::new();
+    for claims in &all {
+        let mut seen: HashSet<&HostPattern> = HashSet::new();
+        let own = claims.iter().filter(|claim| claim.is_active() && covers(&wide, &claim.host));
+        firsts.extend(own.filter(|claim| seen.insert(&claim.host)));
+    }
+    firsts.sort_by(|a, b| in_order(a, b));
+    let mut owned: HashSet<&HostPattern> = HashSet::new();
+    let mut owners = OwnerTable::default();
+    for claim in firsts {
+        if owned.contains(&claim.host) {
+            continue;
+        }
+        let foreign = |owner: &HostOwner| owner.is_foreign(&claim.root.namespace);
+        let covered = claim.host.names_above().filter_map(|above| owners.wildcards.get(above));
+        let below = match &claim.host {
+            HostPattern::Suffix(name) => owners.below.get(name),
+            HostPattern::Exact(_) => None,
+        };
+        if covered.chain(below.into_iter().flatten()).any(foreign) {
+            continue;
+        }
+        owned.insert(&claim.host);
+        let owner = HostOwner { root: claim.root.clone(), order: claim.order.clone() };
+        for above in claim.host.names_above() {
+            let below = match owners.below.get_mut(above) {
+                Some(below) => below,
+                None => owners.below.entry(above.into()).or_default(),
+            };
+            // Of two namespaces one is foreign to any third.
+            if below.len() < 2 && below.iter().all(|other| other.is_foreign(&owner.root.namespace))
+            {
+                below.push(owner.clone());
+            }
+        }
+        if let HostPattern::Suffix(name) = &claim.host {
+            owners.wildcards.insert(name.clone(), owner);
+        }
+    }
+    Arc::new(owners)
+}
+
+/// The owners of other hosts that overlap with a host, if ownership is strict: of the wildcards that
+/// cover it, the nearest first, and the first ones of two namespaces below it.
+fn owners_around(query: &OwnersAround, cx: &mut Context<'_>) -> Arc<[HostOwner]> {
+    let host = &query.0;
+    let Some(widest) = claimed_wildcards(cx, host).pop() else { return Arc::default() };
+    let owners = cx.query(&OwnersUnder(widest));
+    let covering = host.names_above().filter_map(|above| owners.wildcards.get(above));
+    let below = match host {
+        HostPattern::Suffix(name) => owners.below.get(name),
+        HostPattern::Exact(_) => None,
+    };
+    covering.chain(below.into_iter().flatten()).cloned().collect()
+}
+
+/// The claims on a host, decided; none is marked as shared yet.
+fn decided(query: &DecidedClaims, cx: &mut Context<'_>) -> Arc<HostClaims> {
+    let host = &query.0;
+    let strict = is_strict(&cx.query(&AdmissionRules));
+    let mut claims: Vec<HostClaim> = Vec::new();
+    for root in cx.edge(Edge::Host(host.clone())) {
+        let own = cx.query(&RootClaims(root.clone()));
+        claims.extend(own.iter().filter(|claim| claim.host == *host).cloned());
+    }
+    claims.sort_by(in_order);
+    let around = if strict { cx.query(&OwnersAround(host.clone())) } else { Arc::default() };
+    decide(&mut claims, strict, &around);
+    Arc::new(HostClaims { claims, strict })
+}
+
+/// Decides the claims on one host, which are in order.
+fn decide(claims: &mut [HostClaim], strict: bool, around: &[HostOwner]) {
+    let mut refused = Vec::new();
+    let mut owner: Option<&HostClaim> = None;
+    let mut holders: HashMap<&str, &HostClaim> = HashMap::new();
+    for (at, claim) in claims.iter().enumerate().filter(|(_, claim)| claim.is_active()) {
+        let namespace = &claim.root.namespace;
+        let own = owner.filter(|owner| strict && owner.root.namespace != *namespace);
+        let foreign = |other: &&HostOwner| other.is_foreign(namespace) && other.order < claim.order;
+        let elsewhere = || around.iter().find(foreign).map(|other| &other.root);
+        let earlier = holders.get(claim.path.as_str()).filter(|other| other.root != claim.root);
+        let earlier = earlier.map(|other| &other.root);
+        match own.map(|owner| &owner.root).or_else(elsewhere).or(earlier) {
+            Some(holder) => refused.push((at, holder.clone())),
+            None => {
+                owner = owner.or(Some(claim));
+                holders.entry(claim.path.as_str()).or_insert(claim);
+            }
+        }
+    }
+    for (at, holder) in refused {
+        if let Some(claim) = claims.get_mut(at) {
+            claim.state = ClaimState::Inactive(ClaimRefusal::AlreadyClaimed(holder));
+        }
+    }
+}
+
+fn claims_on(query: &ClaimsOn, cx: &mut Context<'_>) -> Arc<HostClaims> {
+    let decided = cx.query(&DecidedClaims(query.0.clone()));
+    if decided.strict || decided.claims.is_empty() {
+        return decided;
+    }
+    let mut claims = decided.claims.clone();
+    let (above, below) = overlapping(cx, &query.0);
+    // The namespaces that hold each path, and those that hold a path in it.
+    let (mut holding, mut inside) = (Namespaces::default(), Namespaces::default());
+    for claim in active(above.iter().chain([&decided])) {
+        holding.add(claim.path.as_str(), &claim.root.namespace);
+    }
+    for claim in active(below.iter().chain([&decided])) {
+        claim.path.and_above().for_each(|path| inside.add(path, &claim.root.namespace));
+    }
+    for claim in claims.iter_mut().filter(|claim| claim.is_active()) {
+        let namespace = &claim.root.namespace;
+        let mut above = claim.path.and_above();
+        if above.any(|path| holding.has_other(path, namespace))
+            || inside.has_other(claim.path.as_str(), namespace)
+        {
+            claim.state = ClaimState::Active { shared: true };
+        }
+    }
+    Arc::new(HostClaims { claims, strict: false })
+}
+
+fn active<'c>(
+    all: impl Iterator<Item = &'c Arc<HostClaims>>,
+) -> impl Iterator<Item = &'c HostClaim> {
+    all.flat_map(|decided| &decided.claims).filter(|claim| claim.is_active())
+}
+
+/// The claims on claimed wildcards that cover a host, and on hosts below it.
+fn overlapping(
+    cx: &mut Context<'_>,
+    host: &HostPattern,
+) -> (Vec<Arc<HostClaims>>, Vec<Arc<HostClaims>>) {
+    let wildcards = claimed_wildcards(cx, host);
+    let mut below: BTreeSet<HostPattern> = BTreeSet::new();
+    if let (HostPattern::Suffix(name), false) = (host, wildcards.is_empty()) {
+        for claims in claims_under(cx, name) {
+            let under = claims.iter().filter(|claim| covers(host, &claim.host));
+            below.extend(under.map(|claim| claim.host.clone()));
+        }
+        below.remove(host);
+    }
+    let above = wildcards.iter().map(wildcard).filter(|above| above != host);
+    let above: Vec<_> = above.map(|above| cx.query(&DecidedClaims(above))).collect();
+    let below = below.into_iter().map(|below| cx.query(&DecidedClaims(below)));
+    (above, below.collect())
+}
+
+/// The namespaces of a path, of which two are kept: one of two is not the third.
+#[derive(Default)]
+struct Namespaces<'c>(HashMap<&'c str, (&'c str, Option<&'c str>)>);
+
+impl<'c> Namespaces<'c> {
+    fn add(&mut self, path: &'c str, namespace: &'c str) {
+        let (first, second) = self.0.entry(path).or_insert((namespace, None));
+        if *first != namespace && second.is_none() {
+            *second = Some(namespace);
+        }
+    }
+
+    fn has_other(&self, path: &str, namespace: &str) -> bool {
+        self.0.get(path).is_some_and(|(first, second)| *first != namespace || second.is_some())
+    }
+}
+
+/// True if another namespace owns a host, or a host that overlaps with it.
+pub(super) fn is_foreign(cx: &mut Context<'_>, host: &HostPattern, namespace: &str) -> bool {
+    let own = cx.query(&ClaimsOn(host.clone()));
+    let elsewhere = |claim: &HostClaim| claim.is_active() && *claim.root.namespace != *namespace;
+    own.strict
+        && (own.claims.iter().any(elsewhere)
+            || cx
+                .query(&OwnersAround(host.clone()))
+                .iter()
+                .any(|owner| owner.is_foreign(namespace)))
+}
