@@ -254,7 +254,7 @@ mod tests {
         let status = format!("{{delegationStatuses: [{connected}]}}");
         let [before, without, again] = places("/team", &status);
         assert_eq!(before, [format!("connected root Some({SECONDS})")]);
-        let revoked = ["rejected root RefNotPermitted", "orphaned root GrantRevoked None"];
+        let revoked = ["orphaned root GrantRevoked None", "rejected root RefNotPermitted"];
         assert_eq!(without, revoked);
         assert_eq!(again, before);
 
@@ -269,21 +269,25 @@ mod tests {
 
         let status = format!("{{delegationStatuses: [{connected}]}}");
         let [outside, without, _] = places("/elsewhere", &status);
-        let moved = ["rejected root PrefixNotContained", "orphaned root DelegationRefused None"];
+        let moved = ["orphaned root DelegationRefused None", "rejected root PrefixNotContained"];
         assert_eq!(outside, moved);
         assert_eq!(without, revoked);
 
         // Of many former parents the oldest are forgotten.
         let old = |at: usize| {
             let parent = format!("{{namespace: prod, name: old{at}}}");
-            format!("{{state: {{orphaned: {{lastParent: {parent}, reason: ParentRemoved}}}}}}")
+            let since = format!("'2026-11-20T09:00:{at:02}Z'");
+            let entry = format!("lastParent: {parent}, reason: ParentRemoved, since: {since}");
+            format!("{{state: {{orphaned: {{{entry}}}}}}}")
         };
         let entries: Vec<String> = (0..20).map(old).chain([connected]).collect();
         let status = format!("{{delegationStatuses: [{}]}}", entries.join(", "));
         let [_, without, _] = places("/team", &status);
         assert_eq!(without.len(), 17, "with the one that is refused");
         assert_eq!(without.last().map(String::as_str), Some(revoked[1]));
-        assert_eq!(without[1], "orphaned old5 ParentRemoved None");
+        assert_eq!(without[0], revoked[0]);
+        assert_eq!(without[1], format!("orphaned old19 ParentRemoved Some({})", SECONDS + 19));
+        assert_eq!(without[15], format!("orphaned old5 ParentRemoved Some({})", SECONDS + 5));
 
         // Who never was connected has no former parent.
         let [_, without, _] = places("/team", "{}");

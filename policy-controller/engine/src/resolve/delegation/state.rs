@@ -241,8 +241,10 @@ fn former(
 ) -> impl Iterator<Item = (ObjectKey, Option<i64>)> {
     let former = recorded.into_iter().flat_map(Recorded::former_parents);
     let mut former: Vec<_> = former.filter(|(parent, _)| !connecting.contains(parent)).collect();
-    // One without a time was connected until now.
-    former.sort_by_key(|(_, since)| Reverse((since.is_none(), *since)));
+    let until_now = |parent: &ObjectKey| {
+        recorded.is_some_and(|it| it.connected.iter().any(|own| own.parent == *parent))
+    };
+    former.sort_by_key(|(parent, since)| Reverse((since.is_none() && until_now(parent), *since)));
     former.into_iter().take(MAX_FORMER)
 }
 
