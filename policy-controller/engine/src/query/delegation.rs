@@ -2,10 +2,11 @@
 //! root, and the routes that trees give a Server.
 
 use super::condition::Reason;
+use super::tree_places::TreePlaces;
 use policy_core::{Condition, HostPattern, Route};
 use policy_crds::ObjectKey;
 use policy_crds::resource::PathPrefix;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The admission of hosts in effect: the RouteAdmissionPolicy `default`, or the strict rules.
@@ -194,18 +195,7 @@ pub struct DelegationTree {
     /// to it.
     pub nodes: Vec<TreeNode>,
     /// The places of objects in `nodes`, so that the state of one does not cost a pass over all.
-    places: HashMap<ObjectKey, Places>,
-}
-
-/// The places of an object in a tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Places {
-    /// Its rules.
-    own: Vec<usize>,
-    /// The rules that delegate to it, or would.
-    naming: Vec<usize>,
-    /// The Servers that answer its rules, or rules that these lead to.
-    servers: BTreeSet<ObjectKey>,
+    places: TreePlaces,
 }
 
 /// One rule of an object, as one chain reaches it.
@@ -346,54 +336,39 @@ impl HostClaim {
 
 impl DelegationTree {
     pub(crate) fn new(constraints: Arc<[Condition]>, nodes: Vec<TreeNode>) -> Self {
-        let mut places: HashMap<ObjectKey, Places> = HashMap::new();
+        let mut places = TreePlaces::default();
         let mut at = 0_usize;
         // Rules of one object, reached by one chain, follow one another.
         for group in nodes.chunk_by(|one, next| Arc::ptr_eq(&one.chain, &next.chain)) {
-            let servers: BTreeSet<&ObjectKey> = group.iter().flat_map(TreeNode::servers).collect();
-            for object in group.first().iter().flat_map(|node| node.chain.iter()) {
-                if !servers.is_empty() {
-                    let known = places.entry(object.clone()).or_default();
-                    known.servers.extend(servers.iter().map(|server| (*server).clone()));
-                }
+            let chain = group.first().map_or(&[][..], |node| &node.chain);
+            let end = at.saturating_add(group.len());
+            places.add(chain, at..end, group.iter().flat_map(TreeNode::servers));
+            for (number, node) in (at..end).zip(group) {
+                node.named().for_each(|child| places.add_naming(child, number));
             }
-            let numbers = at..at.saturating_add(group.len());
-            if let Some(object) = group.first().and_then(TreeNode::object) {
-                places.entry(object.clone()).or_default().own.extend(numbers.clone());
-            }
-            for (number, node) in numbers.zip(group) {
-                for child in node.named() {
-                    let naming = &mut places.entry(child.clone()).or_default().naming;
-                    if naming.last() != Some(&number) {
-                        naming.push(number);
-                    }
-                }
-            }
-            at = at.saturating_add(group.len());
+            at = end;
         }
         Self { constraints, nodes, places }
     }
 
     /// The objects that it says something about.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.places.keys()
+        self.places.objects()
     }
 
     /// The rules of an object.
     pub(crate) fn of(&self, object: &ObjectKey) -> impl Iterator<Item = &TreeNode> {
-        let own = self.places.get(object).into_iter().flat_map(|places| &places.own);
-        own.filter_map(|number| self.nodes.get(*number))
+        self.places.own(object).iter().filter_map(|number| self.nodes.get(*number))
     }
 
     /// The rules that delegate to an object, or would if the delegation were not refused.
     pub(crate) fn naming(&self, object: &ObjectKey) -> impl Iterator<Item = &TreeNode> {
-        let naming = self.places.get(object).into_iter().flat_map(|places| &places.naming);
-        naming.filter_map(|number| self.nodes.get(*number))
+        self.places.naming(object).iter().filter_map(|number| self.nodes.get(*number))
     }
 
     /// The Servers that answer the rules of an object, or rules that these lead to.
     pub(crate) fn servers_through(&self, object: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
-        self.places.get(object).into_iter().flat_map(|places| &places.servers)
+        self.places.servers(object)
     }
 }
 

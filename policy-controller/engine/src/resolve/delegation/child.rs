@@ -12,6 +12,7 @@ use policy_core::matching::Segment;
 use policy_core::{HostPattern, PathPattern};
 use policy_crds::resource::{Delegate, InboundRoute, ParentRef, PathPrefix, RouteResource};
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The most objects that a selector may select.
@@ -95,13 +96,32 @@ pub(super) fn children<'a>(
     }
 }
 
-fn fault(reason: Reason, message: String, child: Option<&ObjectKey>) -> EdgeFault {
+pub(super) fn fault(reason: Reason, message: String, child: Option<&ObjectKey>) -> EdgeFault {
     EdgeFault { reason, message: message.into(), child: child.cloned(), hosts: Vec::new() }
 }
 
 /// The state of an object in another namespace, for a delegator. There may be a grant.
-pub(super) const UNUSABLE: &str = "cannot be used from this namespace: the object, a ReferenceGrant \
+const UNUSABLE: &str = "cannot be used from this namespace: the object, a ReferenceGrant \
                                    for it or its consent is missing";
+
+/// The faults of children that take part, on the hosts that none of them lists. Across namespaces the
+/// delegator does not learn what is missing.
+pub(super) fn unlisted(
+    parent: Option<&ObjectKey>,
+    children: &[ObjectKey],
+    closed: BTreeSet<HostPattern>,
+) -> Vec<EdgeFault> {
+    let hosts: Vec<HostPattern> = closed.into_iter().collect();
+    let Some(parent) = parent.filter(|_| !hosts.is_empty()) else { return Vec::new() };
+    let unlisted = |child: &ObjectKey| {
+        let (reason, message) = match child.namespace == parent.namespace {
+            true => (Reason::NotPermitted, format!("{child} does not consent there")),
+            false => (Reason::RefNotPermitted, format!("{child} {UNUSABLE}")),
+        };
+        EdgeFault { hosts: hosts.clone(), ..fault(reason, message, Some(child)) }
+    };
+    children.iter().map(unlisted).collect()
+}
 
 /// The fault of a reference that is not followed. Across namespaces it does not say if the grant or
 /// the object is missing.

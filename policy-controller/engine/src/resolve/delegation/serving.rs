@@ -3,20 +3,20 @@
 
 use crate::incremental::Context;
 use crate::query::condition::Reason;
-use crate::query::delegation::EdgeFault;
-use policy_crds::resource::{PathPrefix, ProxyProtocol};
+use crate::query::delegation::{EdgeFault, NodeEffect};
+use policy_crds::resource::{InboundRule, PathPrefix, ProxyProtocol};
 use policy_crds::{Body, ObjectKey, Resource};
 
-/// The Servers that can answer a rule of an object, and the faults of the others.
-pub(super) fn answering(
+/// The effect of a rule of an object that Servers are to answer.
+pub(super) fn served(
     cx: &mut Context<'_>,
     servers: Vec<ObjectKey>,
-    path: &PathPrefix,
+    rule: &InboundRule,
     object: Option<&ObjectKey>,
-) -> (Vec<ObjectKey>, Vec<EdgeFault>) {
+) -> NodeEffect {
     let (mut able, mut refused) = (Vec::new(), Vec::new());
     for server in servers {
-        let Some((reason, why)) = unanswered(cx, &server, path) else {
+        let Some((reason, why)) = unanswered(cx, &server, &rule.path) else {
             able.push(server);
             continue;
         };
@@ -29,7 +29,10 @@ pub(super) fn answering(
         let child = known.then_some(server);
         refused.push(EdgeFault { reason, message: message.into(), child, hosts: Vec::new() });
     }
-    (able, refused)
+    if able.is_empty() {
+        return NodeEffect::Denied(refused);
+    }
+    NodeEffect::Serves { servers: able, refused, inherits_server: rule.inherits_server }
 }
 
 /// The reason why a Server cannot answer a path; `None` if it can.

@@ -1,8 +1,10 @@
 //! The tree of a root: the walk along its delegations.
 
-use super::child::{Child, ChildContent, Delegator, UNUSABLE, children, inbound_parent, is_inside};
+use super::child::{
+    Child, ChildContent, Delegator, children, fault, inbound_parent, is_inside, unlisted,
+};
 use super::claims::valid;
-use super::serving::answering;
+use super::serving::served;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf};
@@ -179,12 +181,7 @@ impl Walk {
             }
         };
         self.take(&place.hosts, &rule.path);
-        let (servers, refused) = answering(cx, servers, &rule.path, place.chain.last());
-        let effect = if servers.is_empty() {
-            NodeEffect::Denied(refused)
-        } else {
-            NodeEffect::Serves { servers, refused, inherits_server: rule.inherits_server }
-        };
+        let effect = served(cx, servers, rule, place.chain.last());
         self.push(&rule.path, &place, effect);
     }
 
@@ -228,7 +225,7 @@ impl Walk {
                 Err(fault) => refused.push(fault),
             }
         }
-        refused.extend(unlisted(place, &children, closed));
+        refused.extend(unlisted(place.chain.last(), &children, closed));
         if let Some(node) = self.nodes.get_mut(at) {
             node.effect = if children.is_empty() {
                 NodeEffect::Denied(refused)
@@ -279,12 +276,7 @@ impl Walk {
 
     /// Checks the bounds before a child is visited; what was visited before stays as it is.
     fn bounded(&mut self, child: &Child<'_>, place: &Place) -> Result<(), EdgeFault> {
-        let fault = |reason, message: String| EdgeFault {
-            reason,
-            message: message.into(),
-            child: Some(child.key.clone()),
-            hosts: Vec::new(),
-        };
+        let fault = |reason, message| fault(reason, message, Some(child.key));
         if place.chain.len() >= MAX_DEPTH {
             let message = format!("{} would be below {MAX_DEPTH} other objects", child.key);
             return Err(fault(Reason::TooDeep, message));
@@ -372,30 +364,6 @@ impl Walk {
             effect,
         });
     }
-}
-
-/// The faults of children that take part, on the hosts that none of them lists. Across namespaces the
-/// delegator does not learn what is missing.
-fn unlisted(
-    place: &Place,
-    children: &[ObjectKey],
-    closed: BTreeSet<HostPattern>,
-) -> Vec<EdgeFault> {
-    let Some(parent) = place.chain.last().filter(|_| !closed.is_empty()) else { return Vec::new() };
-    let hosts: Vec<HostPattern> = closed.into_iter().collect();
-    let fault = |child: &ObjectKey| {
-        let (reason, message) = match child.namespace == parent.namespace {
-            true => (Reason::NotPermitted, format!("{child} does not consent there")),
-            false => (Reason::RefNotPermitted, format!("{child} {UNUSABLE}")),
-        };
-        EdgeFault {
-            reason,
-            message: message.into(),
-            child: Some(child.clone()),
-            hosts: hosts.clone(),
-        }
-    };
-    children.iter().map(fault).collect()
 }
 
 /// A route as a tree has it: for the hosts of the tree, and without matches inside what ancestors
