@@ -157,10 +157,18 @@ fn trees_under_wildcard() -> Vec<Object> {
 
 /// One of 10,000 vertices of one namespace, of which 20 have the same label.
 fn labelled(number: usize, path: &str) -> Value {
-    let mut value = vertex(0, number, path);
-    value["metadata"]["labels"] = json!({"of": format!("n{}", number / 20)});
-    value["spec"]["delegatedFrom"][0]["fqdn"] = json!(format!("h{}.example", number / 20));
-    value
+    let of = number / 20;
+    json!({
+        "apiVersion": "portcullis.dev/v1alpha1", "kind": "InboundRoute",
+        "metadata": {
+            "name": format!("v{number}"), "namespace": "team0",
+            "labels": {"of": format!("n{of}")},
+        },
+        "spec": {
+            "delegatedFrom": [{"fqdn": format!("h{of}.example")}],
+            "routes": [{"match": format!("/p{number}{path}"), "serve": {}}],
+        },
+    })
 }
 
 /// 500 roots, each of which selects 20 of 10,000 vertices by a label.

@@ -30,9 +30,10 @@ fn inbound(namespace: &str, name: &str, day: usize, labels: &str, spec: &str) ->
     )
 }
 
-fn root(namespace: &str, name: &str, day: usize, host: &str, more: &str, rules: &str) -> String {
+/// A root; further fields of its virtual host may follow the host.
+fn root(namespace: &str, name: &str, day: usize, host: &str, rules: &str) -> String {
     let target = "targetRef: {group: policy.linkerd.io, kind: Server, name: web}";
-    let spec = format!("virtualhost: {{fqdn: {host}, {target}{more}}}, routes: [{rules}]");
+    let spec = format!("virtualhost: {{{target}, fqdn: {host}}}, routes: [{rules}]");
     inbound(namespace, name, day, "", &spec)
 }
 
@@ -72,24 +73,24 @@ fn places() -> Vec<Vec<String>> {
             admission(""),
         ],
         vec![
-            root("c", "wide", 1, "'*.a.io'", "", serve),
-            root("c", "wide", 5, "'*.a.io'", "", "{match: /w, serve: {}}"),
-            root("c", "wide", 5, "'*.io'", "", serve),
+            root("c", "wide", 1, "'*.a.io'", serve),
+            root("c", "wide", 5, "'*.a.io'", "{match: /w, serve: {}}"),
+            root("c", "wide", 5, "'*.io'", serve),
         ],
         vec![
-            root("a", "wide", 3, "'*.a.io'", ", tls: {mode: Required}", serve),
-            root("a", "wide", 3, "'*.x.a.io'", "", &selects("l: one")),
+            root("a", "wide", 3, "'*.a.io', tls: {mode: Required}", serve),
+            root("a", "wide", 3, "'*.x.a.io'", &selects("l: one")),
         ],
         vec![
-            root("a", "x", 2, "x.a.io", "", &selects("l: one, m: two")),
-            root("a", "x", 4, "x.a.io", "", &format!("{serve}, {}", selects("l: one"))),
-            root("a", "x", 4, "y.x.a.io", "", serve),
+            root("a", "x", 2, "x.a.io", &selects("l: one, m: two")),
+            root("a", "x", 4, "x.a.io", &format!("{serve}, {}", selects("l: one"))),
+            root("a", "x", 4, "y.x.a.io", serve),
         ],
         vec![
-            root("b", "x", 3, "x.a.io", "", "{match: /v/w, serve: {}}"),
-            root("b", "x", 3, "x.a.io", "", serve),
+            root("b", "x", 3, "x.a.io", "{match: /v/w, serve: {}}"),
+            root("b", "x", 3, "x.a.io", serve),
         ],
-        vec![root("b", "a", 3, "a.io", "", &format!("{serve}, {}", selects("m: two")))],
+        vec![root("b", "a", 3, "a.io", &format!("{serve}, {}", selects("m: two")))],
         vec![
             "{apiVersion: gateway.networking.k8s.io/v1, kind: ReferenceGrant, \
               metadata: {name: g, namespace: b}, spec: {from: [{group: portcullis.dev, \
@@ -174,7 +175,7 @@ proptest! {
 fn trees(count: usize) -> History {
     let mut all: Vec<String> = pod("shop").to_vec();
     all.push(admission("wildcardPolicy: WildcardsAllowed"));
-    all.push(root("shop", "wide", 1, "'*.io'", "", "{match: /, serve: {}}"));
+    all.push(root("shop", "wide", 1, "'*.io'", "{match: /, serve: {}}"));
     all.extend((0..count).flat_map(|n| [own_root(n, "/w"), own(n, 0, "x"), own(n, 1, "x")]));
     let mut history = History::new(&ControllerConfig::default());
     history.apply(all.iter().flat_map(|text| objects(&[text])).map(Ok).collect());
@@ -192,7 +193,7 @@ fn own_root(number: usize, further: &str) -> String {
         "{{match: /a, delegate: {{selector: {{matchLabels: {{of: n{number}}}}}}}}}, \
          {{match: {further}, serve: {{}}}}"
     );
-    root("shop", &format!("r{number}"), 2, &format!("h{number}.io"), "", &rules)
+    root("shop", &format!("r{number}"), 2, &format!("h{number}.io"), &rules)
 }
 
 fn own(number: usize, vertex: usize, value: &str) -> String {
@@ -225,7 +226,7 @@ fn a_root_of_a_namespace_that_may_have_none_costs_nobody_else_anything() {
     let mut history = trees(60);
     let rules = "wildcardPolicy: WildcardsAllowed, rootNamespaces: [shop]";
     cost(&mut history, &admission(rules));
-    let stranger = root("strange", "wide", 1, "'*.io'", "", "{match: /, serve: {}}");
+    let stranger = root("strange", "wide", 1, "'*.io'", "{match: /, serve: {}}");
     let answers = cost(&mut history, &stranger);
     assert!(answers < 30, "{answers} answers for a root that may claim nothing");
 }
@@ -234,7 +235,7 @@ fn a_root_of_a_namespace_that_may_have_none_costs_nobody_else_anything() {
 fn a_condition_names_some_of_many_refusals_and_counts_the_rest() {
     let rule = |n: usize| format!("{{match: /p{n}, delegate: {{name: gone{n}}}}}");
     let rules: Vec<String> = (0..40).map(rule).collect();
-    let many = root("shop", "many", 1, "a.io", "", &rules.join(", "));
+    let many = root("shop", "many", 1, "a.io", &rules.join(", "));
     let compiled = fresh(objects(&[&many]));
     let conditions = compiled.conditions.values().next().unwrap();
     let refused = conditions.iter().find(|one| one.reason.as_str() == "RefNotFound").unwrap();

@@ -156,12 +156,13 @@ fn time_of(
     let status = meta.recorded.as_ref();
     // Who holds a host as a whole does not lose it by another path.
     let strict = rules.ownership == NamespaceOwnership::Strict;
-    let recorded = status.and_then(|recorded| {
-        let of_host = recorded.claims.iter().filter(|((own, _), _)| strict && own == host);
-        recorded.claimed_at(host, path).or(of_host.map(|(_, time)| *time).min())
-    });
     // Nothing is claimed before the object exists.
-    let valid = recorded.filter(|time| meta.created.is_none_or(|created| *time >= created));
+    let plausible = |time: &i64| meta.created.is_none_or(|created| *time >= created);
+    let valid = status.and_then(|recorded| {
+        let of_host = recorded.claims.iter().filter(|((own, _), _)| strict && own == host);
+        let of_host = of_host.map(|(_, time)| *time).filter(plausible).min();
+        recorded.claimed_at(host, path).filter(plausible).or(of_host)
+    });
     let unedited = meta.generation.is_none_or(|generation| generation == 1);
     let from_creation = unedited && status.is_none_or(|status| !status.postponed);
     let created = meta.created.filter(|_| from_creation);

@@ -66,7 +66,7 @@ impl Cluster {
         if root.get("spec") != Some(&spec) {
             root["spec"] = spec;
             root["metadata"]["generation"] =
-                json!(root["metadata"]["generation"].as_i64().unwrap() + 1);
+                json!(root["metadata"]["generation"].as_i64().unwrap().saturating_add(1));
         }
         let root = root.clone();
         self.apply(&root);
@@ -87,7 +87,7 @@ impl Cluster {
     }
 
     fn pass(&mut self, seconds: i64) {
-        self.now = Timestamp::from_second(self.now.as_second() + seconds).unwrap();
+        self.now = Timestamp::from_second(self.now.as_second().saturating_add(seconds)).unwrap();
     }
 
     fn object(&self, namespace: &str) -> Object {
