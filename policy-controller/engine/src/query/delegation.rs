@@ -6,7 +6,7 @@ use super::tree_places::TreePlaces;
 use policy_core::{Condition, HostPattern, Route};
 use policy_crds::ObjectKey;
 use policy_crds::resource::PathPrefix;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The admission of hosts in effect: the RouteAdmissionPolicy `default`, or the strict rules.
