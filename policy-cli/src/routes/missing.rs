@@ -55,22 +55,6 @@ impl<'a> Missing<'a> {
         }
     }
 
-    /// The refusal of a child that takes part in the tree, but not on this host.
-    pub(super) fn no_consent(
-        &self,
-        parent: &ObjectKey,
-        child: &ObjectKey,
-        host: &HostPattern,
-    ) -> RefusedItem {
-        RefusedItem {
-            object: Some(child.into()),
-            reason: Reason::NotPermitted.as_str(),
-            message: no_consent(child, host),
-            not_known: false,
-            missing: vec![consent(parent, child, host)],
-        }
-    }
-
     /// The grant, the object, and its consent, as far as each is missing.
     fn of_child(&mut self, parent: &ObjectKey, child: &ObjectKey, host: &HostPattern) -> Lack {
         let (grant, grant_seen) = self.grant(parent, child);
@@ -232,6 +216,8 @@ fn step(reason: Reason, node: &TreeNode) -> Option<String> {
         Reason::Cycle => "an end of the cycle: one of its objects must not delegate".to_owned(),
         Reason::PrefixNotContained => format!("matches inside `{path}`"),
         Reason::TooDeep | Reason::TooLarge => "a smaller tree".to_owned(),
+        Reason::ProtocolMismatch => "a Server that carries requests".to_owned(),
+        Reason::NotProgrammable => "the path of a gRPC service or method".to_owned(),
         Reason::NoMatchingTarget => "a Server in `virtualhost.targetRef` of the root".to_owned(),
         Reason::Accepted
         | Reason::ResolvedRefs

@@ -13,6 +13,7 @@ use policy_core::{Authorization, DelegatedPath, HostPattern, Route, ServerPolicy
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::trees::{ClaimState, EdgeFault, HostClaim, NodeEffect, TreeNode};
 use policy_engine::view::request;
+use std::collections::BTreeMap;
 
 /// Reads the trees of a host.
 pub(super) struct TreeReader<'a> {
@@ -23,7 +24,8 @@ pub(super) struct TreeReader<'a> {
 
 /// What is the same for all rules of a tree.
 struct Whole<'t> {
-    nodes: &'t [TreeNode],
+    /// The rules that have a path of the host, by path.
+    holding: BTreeMap<&'t str, Vec<&'t TreeNode>>,
     claims: &'t [HostClaim],
 }
 
@@ -56,7 +58,15 @@ impl<'a> TreeReader<'a> {
     /// The tree of a root.
     pub(super) fn tree(&mut self, root: &ObjectKey, claims: &[HostClaim]) -> TreeItem {
         let tree = self.inventory.compiled.tree_of(root);
-        let whole = Whole { nodes: &tree.nodes, claims };
+        let mut holding: BTreeMap<&str, Vec<&TreeNode>> = BTreeMap::new();
+        let has_path = |node: &&TreeNode| {
+            let nothing = matches!(node.effect, NodeEffect::Shadowed | NodeEffect::Inactive);
+            !nothing && node.hosts.contains(self.host)
+        };
+        for node in tree.nodes.iter().filter(has_path) {
+            holding.entry(node.path.as_str()).or_default().push(node);
+        }
+        let whole = Whole { holding, claims };
         let rules =
             subtrees(&tree.nodes).filter_map(|(node, below)| self.rule(&whole, node, below));
         let rules = rules.collect();
@@ -88,9 +98,14 @@ impl<'a> TreeReader<'a> {
             NodeEffect::Inactive => {
                 RuleItem { note: self.lost(whole, node), ..item(RuleEffect::Inactive) }
             }
-            NodeEffect::Serves { servers, .. } => {
+            NodeEffect::Serves { servers, refused, .. } => {
                 let servers = servers.iter().map(|server| self.server(server, node, None));
-                RuleItem { servers: servers.collect(), ..item(RuleEffect::Serves) }
+                let servers = servers.collect();
+                RuleItem {
+                    servers,
+                    refused: self.refused(node, refused),
+                    ..item(RuleEffect::Serves)
+                }
             }
             NodeEffect::Route { servers, route } => {
                 let requests = route.rules.iter().flat_map(|rule| rule.matches.iter().map(request));
@@ -106,15 +121,9 @@ impl<'a> TreeReader<'a> {
                 let effect = denied(&refused);
                 RuleItem { refused, ..item(effect) }
             }
-            NodeEffect::Delegates { children, refused } => {
+            NodeEffect::Delegates { refused, .. } => {
                 let found = self.children(whole, below);
-                let mut refused = self.refused(node, refused);
-                for child in children {
-                    let reached = found.iter().any(|(key, _)| key == child);
-                    if let (false, Some(parent)) = (reached, node.object()) {
-                        refused.push(self.missing.no_consent(parent, child, self.host));
-                    }
-                }
+                let refused = self.refused(node, refused);
                 let effect = match found.is_empty() {
                     true => denied(&refused),
                     false => RuleEffect::Delegates,
@@ -143,7 +152,13 @@ impl<'a> TreeReader<'a> {
     }
 
     fn refused(&mut self, node: &TreeNode, faults: &[EdgeFault]) -> Vec<RefusedItem> {
-        faults.iter().map(|fault| self.missing.refused(node, fault, self.host)).collect()
+        let concerns =
+            |fault: &&EdgeFault| fault.hosts.is_empty() || fault.hosts.contains(self.host);
+        faults
+            .iter()
+            .filter(concerns)
+            .map(|fault| self.missing.refused(node, fault, self.host))
+            .collect()
     }
 
     /// The loss of a root's claim on a path of the host, in words.
@@ -179,19 +194,15 @@ impl<'a> TreeReader<'a> {
 
     /// The rule that has the path of one that is shadowed.
     fn holder(&self, whole: &Whole<'_>, node: &TreeNode) -> Option<String> {
-        let holds = |other: &&TreeNode| {
-            let leads_here = matches!(other.effect, NodeEffect::Delegates { .. })
-                && node.chain.starts_with(&other.chain)
-                && other.path == node.path;
-            let has_path = !matches!(other.effect, NodeEffect::Shadowed | NodeEffect::Inactive);
-            has_path
-                && !leads_here
-                && other.path.contains(&node.path)
-                && other.hosts.contains(self.host)
+        let delegates = |other: &TreeNode| matches!(other.effect, NodeEffect::Delegates { .. });
+        let holds = |other: &&&TreeNode| {
+            let leads_here =
+                delegates(other) && node.chain.starts_with(&other.chain) && other.path == node.path;
+            !leads_here
         };
-        let nearest = whole.nodes.iter().filter(holds).max_by_key(|other| {
-            let delegates = matches!(other.effect, NodeEffect::Delegates { .. });
-            (other.path.segments().count(), !delegates)
+        let nearest = node.path.and_above().find_map(|path| {
+            let holding = whole.holding.get(path)?.iter().filter(holds);
+            holding.max_by_key(|other| !delegates(other))
         })?;
         Some(format!("{} has {}", nearest.object()?, nearest.path))
     }

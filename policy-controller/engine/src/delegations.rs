@@ -1,7 +1,7 @@
 //! The states of all InboundRoutes, and their counts.
 
 use crate::desired_conditions::StatusFields;
-use crate::query::delegation_state::{DelegationEntry, DelegationState, RouteState};
+use crate::query::delegation_state::{DelegationEntry, DelegationState};
 use crate::resolve::delegation::EFFECTIVE;
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeMap;
@@ -23,7 +23,8 @@ pub(crate) struct DelegationCounts {
     pub(crate) inactive: usize,
     /// Vertices that no tree reaches.
     pub(crate) orphans: usize,
-    /// Rules whose path is denied because the delegation is refused.
+    /// Rules whose path is denied, on all of their hosts or on some, because a delegation is refused or
+    /// no Server can answer.
     pub(crate) denied: usize,
 }
 
@@ -91,7 +92,7 @@ fn count(state: &DelegationState) -> DelegationCounts {
     let connected = |entry: &DelegationEntry| matches!(entry, DelegationEntry::Connected { .. });
     let is_vertex = !state.delegations.is_empty();
     let orphaned = is_vertex && !state.delegations.iter().any(connected);
-    let denied = state.routes.iter().filter(|route| route.state == RouteState::Blackholed);
+    let denied = state.routes.iter().filter(|route| route.reason.is_some());
     DelegationCounts {
         active,
         inactive: state.claims.len().saturating_sub(active),
@@ -141,7 +142,8 @@ mod tests {
         };
         let before = state(&engine);
         assert!(before.claims.iter().all(|claim| claim.active && claim.claimed_at.is_none()));
-        let counts = DelegationCounts { active: 2, denied: 1, ..DelegationCounts::default() };
+        // There is no Server either.
+        let counts = DelegationCounts { active: 2, denied: 2, ..DelegationCounts::default() };
         assert_eq!(engine.delegation_counts(), counts);
         apply(&mut engine, Change::Apply(two));
         assert_eq!(state(&engine), before, "the other is later by name");
@@ -252,7 +254,7 @@ mod tests {
         let status = format!("{{delegationStatuses: [{connected}]}}");
         let [before, without, again] = places("/team", &status);
         assert_eq!(before, [format!("connected root Some({SECONDS})")]);
-        let revoked = ["rejected root RefNotPermitted", "orphaned root GrantRevoked None"];
+        let revoked = ["orphaned root GrantRevoked None", "rejected root RefNotPermitted"];
         assert_eq!(without, revoked);
         assert_eq!(again, before);
 
@@ -267,21 +269,25 @@ mod tests {
 
         let status = format!("{{delegationStatuses: [{connected}]}}");
         let [outside, without, _] = places("/elsewhere", &status);
-        let moved = ["rejected root PrefixNotContained", "orphaned root DelegationRefused None"];
+        let moved = ["orphaned root DelegationRefused None", "rejected root PrefixNotContained"];
         assert_eq!(outside, moved);
         assert_eq!(without, revoked);
 
         // Of many former parents the oldest are forgotten.
         let old = |at: usize| {
             let parent = format!("{{namespace: prod, name: old{at}}}");
-            format!("{{state: {{orphaned: {{lastParent: {parent}, reason: ParentRemoved}}}}}}")
+            let since = format!("'2026-11-20T09:00:{at:02}Z'");
+            let entry = format!("lastParent: {parent}, reason: ParentRemoved, since: {since}");
+            format!("{{state: {{orphaned: {{{entry}}}}}}}")
         };
         let entries: Vec<String> = (0..20).map(old).chain([connected]).collect();
         let status = format!("{{delegationStatuses: [{}]}}", entries.join(", "));
         let [_, without, _] = places("/team", &status);
         assert_eq!(without.len(), 17, "with the one that is refused");
         assert_eq!(without.last().map(String::as_str), Some(revoked[1]));
-        assert_eq!(without[1], "orphaned old5 ParentRemoved None");
+        assert_eq!(without[0], revoked[0]);
+        assert_eq!(without[1], format!("orphaned old19 ParentRemoved Some({})", SECONDS + 19));
+        assert_eq!(without[15], format!("orphaned old5 ParentRemoved Some({})", SECONDS + 5));
 
         // Who never was connected has no former parent.
         let [_, without, _] = places("/team", "{}");

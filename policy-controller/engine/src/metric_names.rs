@@ -20,7 +20,7 @@ policy_core::metrics! {
     INDEX_CLAIMS = "policy_index_claims", "state",
         "Claims of InboundRoutes on paths of hosts, by state: active or inactive";
     INDEX_DENIED_RULES = "policy_index_denied_rules", "",
-        "Rules of InboundRoutes whose path is denied because the delegation is refused";
+        "Rules of InboundRoutes whose path is denied, if only on some hosts: refused, or without a Server";
     INDEX_ORPHANS = "policy_index_orphans", "",
         "InboundRoutes to which no root delegates";
     INDEX_BATCH_CHANGES = "policy_index_batch_changes", "", "Changes per batch, which is applied as one transaction";

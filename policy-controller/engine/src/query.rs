@@ -10,4 +10,5 @@ pub(crate) mod policy;
 pub(crate) mod port_ownership;
 pub(crate) mod precedence;
 pub mod reference;
+pub(crate) mod tree_places;
 pub(crate) mod workload;

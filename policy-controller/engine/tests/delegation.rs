@@ -14,6 +14,8 @@ mod children;
 mod common;
 #[path = "delegation/hosts.rs"]
 mod hosts;
+#[path = "delegation/status.rs"]
+mod status;
 #[path = "delegation/times.rs"]
 mod times;
 
@@ -247,7 +249,8 @@ fn to(path: &str, name: &str) -> String {
 }
 
 fn tree(documents: &[String]) -> Arc<DelegationTree> {
-    let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
+    let server = common::server("HTTP/1", "deny").replace("name: web", "name: s");
+    let texts: Vec<&str> = documents.iter().map(String::as_str).chain([&*server]).collect();
     let compiled = compiled(common::objects(&texts));
     let key = ObjectKey { kind: Kind::InboundRoute, namespace: "shop".into(), name: "root".into() };
     compiled.tree_of(&key)

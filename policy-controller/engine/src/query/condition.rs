@@ -116,11 +116,15 @@ pub enum Reason {
     HostNotAssumed,
     /// A root in another namespace holds a path above or below.
     SubpathClaimedByOther,
+    /// The Server's protocol carries no requests.
+    ProtocolMismatch,
+    /// The Server's protocol has no such paths.
+    NotProgrammable,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::Accepted,
         Self::ResolvedRefs,
         Self::PrecedenceDiffers,
@@ -148,6 +152,8 @@ impl Reason {
         Self::TooLarge,
         Self::HostNotAssumed,
         Self::SubpathClaimedByOther,
+        Self::ProtocolMismatch,
+        Self::NotProgrammable,
     ];
 
     /// The `reason` of the condition.
@@ -179,6 +185,8 @@ impl Reason {
             Self::TooLarge => "TooLarge",
             Self::HostNotAssumed => "HostNotAssumed",
             Self::SubpathClaimedByOther => "SubpathClaimedByOther",
+            Self::ProtocolMismatch => "ProtocolMismatch",
+            Self::NotProgrammable => "NotProgrammable",
         }
     }
 }

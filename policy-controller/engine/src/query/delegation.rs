@@ -2,6 +2,7 @@
 //! root, and the routes that trees give a Server.
 
 use super::condition::Reason;
+use super::tree_places::TreePlaces;
 use policy_core::{Condition, HostPattern, Route};
 use policy_crds::ObjectKey;
 use policy_crds::resource::PathPrefix;
@@ -202,6 +203,8 @@ pub struct DelegationTree {
     /// The rules of the root and of everything that it delegates to, each behind the rule that leads
     /// to it.
     pub nodes: Vec<TreeNode>,
+    /// The places of objects in `nodes`, so that the state of one does not cost a pass over all.
+    places: TreePlaces,
 }
 
 /// One rule of an object, as one chain reaches it.
@@ -224,6 +227,8 @@ pub enum NodeEffect {
     Serves {
         /// Servers of the namespace of the object, or the one of the root.
         servers: Vec<ObjectKey>,
+        /// Those that cannot answer, of several that are named.
+        refused: Vec<EdgeFault>,
         /// True if grants on the Server count.
         inherits_server: bool,
     },
@@ -238,7 +243,7 @@ pub enum NodeEffect {
     Delegates {
         /// The objects that take part.
         children: Vec<ObjectKey>,
-        /// Those that do not, of several that are selected.
+        /// Those that do not, of several that are selected, and hosts that none of them lists.
         refused: Vec<EdgeFault>,
     },
     /// The path is denied, for these reasons; there is at least one.
@@ -249,7 +254,7 @@ pub enum NodeEffect {
     Inactive,
 }
 
-/// The reason why a delegation is refused.
+/// The reason why a delegation is refused, or why a Server cannot answer a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeFault {
     /// For programs.
@@ -258,6 +263,8 @@ pub struct EdgeFault {
     pub message: Arc<str>,
     /// The object, where the delegator may know of it.
     pub child: Option<ObjectKey>,
+    /// The hosts on which the path is denied for it; empty: the object takes no part at all.
+    pub hosts: Vec<HostPattern>,
 }
 
 /// See [`TreeHostsOf`].
@@ -336,7 +343,58 @@ impl HostClaim {
     }
 }
 
+impl DelegationTree {
+    pub(crate) fn new(constraints: Arc<[Condition]>, nodes: Vec<TreeNode>) -> Self {
+        let mut places = TreePlaces::default();
+        let mut at = 0_usize;
+        // Rules of one object, reached by one chain, follow one another.
+        for group in nodes.chunk_by(|one, next| Arc::ptr_eq(&one.chain, &next.chain)) {
+            let chain = group.first().map_or(&[][..], |node| &node.chain);
+            let end = at.saturating_add(group.len());
+            places.add(chain, at..end, group.iter().flat_map(TreeNode::servers));
+            for (number, node) in (at..end).zip(group) {
+                node.named().for_each(|child| places.add_naming(child, number));
+            }
+            at = end;
+        }
+        Self { constraints, nodes, places }
+    }
+
+    /// The objects that it says something about.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.places.objects()
+    }
+
+    /// The rules of an object.
+    pub(crate) fn of(&self, object: &ObjectKey) -> impl Iterator<Item = &TreeNode> {
+        self.places.own(object).iter().filter_map(|number| self.nodes.get(*number))
+    }
+
+    /// The rules that delegate to an object, or would if the delegation were not refused.
+    pub(crate) fn naming(&self, object: &ObjectKey) -> impl Iterator<Item = &TreeNode> {
+        self.places.naming(object).iter().filter_map(|number| self.nodes.get(*number))
+    }
+
+    /// The Servers that answer the rules of an object, or rules that these lead to.
+    pub(crate) fn servers_through(&self, object: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        self.places.servers(object)
+    }
+}
+
 impl TreeNode {
+    /// The objects that the rule delegates to, or would.
+    fn named(&self) -> impl Iterator<Item = &ObjectKey> {
+        let children: &[ObjectKey] = match &self.effect {
+            NodeEffect::Delegates { children, .. } => children,
+            NodeEffect::Serves { .. }
+            | NodeEffect::Route { .. }
+            | NodeEffect::Denied(_)
+            | NodeEffect::Shadowed
+            | NodeEffect::Inactive => &[],
+        };
+        children.iter().chain(self.faults().iter().filter_map(|fault| fault.child.as_ref()))
+    }
+
     /// The object that holds the rule.
     pub fn object(&self) -> Option<&ObjectKey> {
         self.chain.last()
@@ -353,14 +411,13 @@ impl TreeNode {
         }
     }
 
-    /// The delegations of the rule that are refused.
+    /// The delegations of the rule that are refused, and the Servers that cannot answer it.
     pub(crate) fn faults(&self) -> &[EdgeFault] {
         match &self.effect {
-            NodeEffect::Denied(faults) | NodeEffect::Delegates { refused: faults, .. } => faults,
-            NodeEffect::Serves { .. }
-            | NodeEffect::Route { .. }
-            | NodeEffect::Shadowed
-            | NodeEffect::Inactive => &[],
+            NodeEffect::Denied(faults)
+            | NodeEffect::Delegates { refused: faults, .. }
+            | NodeEffect::Serves { refused: faults, .. } => faults,
+            NodeEffect::Route { .. } | NodeEffect::Shadowed | NodeEffect::Inactive => &[],
         }
     }
 
@@ -373,5 +430,52 @@ impl TreeNode {
             | NodeEffect::Denied(_) => true,
             NodeEffect::Shadowed | NodeEffect::Inactive => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile_objects;
+    use crate::config::ControllerConfig;
+    use crate::testing::trees::World;
+    use policy_crds::Kind;
+
+    /// The rules of a tree that are of this kind, by a pass over all.
+    fn scan<'t>(tree: &'t DelegationTree, is: impl Fn(&TreeNode) -> bool) -> Vec<&'t TreeNode> {
+        tree.nodes.iter().filter(|node| is(node)).collect()
+    }
+
+    #[test]
+    fn the_places_of_an_object_are_those_that_a_pass_over_the_tree_finds() {
+        let (mut own, mut naming, mut through) = (0, 0, 0);
+        let mut state = 1_u32;
+        for _ in 0..200 {
+            let mut byte = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                state.to_be_bytes()[0]
+            };
+            let data: Vec<u8> = (0..600).map(|_| byte()).collect();
+            let objects = World::read(&data).objects();
+            let keys: Vec<ObjectKey> = objects.iter().map(|o| o.meta.key.clone()).collect();
+            let compiled = compile_objects(objects, &ControllerConfig::default());
+            for root in keys.iter().filter(|key| key.kind == Kind::InboundRoute) {
+                let tree = compiled.tree_of(root);
+                for key in &keys {
+                    let found: Vec<_> = tree.of(key).collect();
+                    assert_eq!(found, scan(&tree, |node| node.object() == Some(key)));
+                    own += found.len();
+                    let found: Vec<_> = tree.naming(key).collect();
+                    assert_eq!(found, scan(&tree, |node| node.named().any(|named| named == key)));
+                    naming += found.len();
+                    let below = scan(&tree, |node| node.chain.contains(key));
+                    let servers: BTreeSet<_> =
+                        below.into_iter().flat_map(|n| n.servers()).collect();
+                    assert_eq!(tree.servers_through(key).collect::<BTreeSet<_>>(), servers);
+                    through += servers.len();
+                }
+            }
+        }
+        assert!(own > 100 && naming > 100 && through > 100, "{own} {naming} {through}");
     }
 }

@@ -19,6 +19,17 @@ pub struct DelegationState {
     pub delegations: Vec<DelegationEntry>,
     /// The rules of the object.
     pub routes: Vec<RouteEntry>,
+    /// The objects that its rules name and that cannot be used, or not for all of a rule.
+    pub faults: Vec<RuleFault>,
+}
+
+/// An object that a rule names and that cannot be used, or not for all of the rule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RuleFault {
+    /// For programs.
+    pub reason: Reason,
+    /// For people, with the path of the rule.
+    pub message: Arc<str>,
 }
 
 /// A claim of a root.
@@ -53,6 +64,8 @@ pub enum DelegationEntry {
         parent: ObjectKey,
         /// The path that is delegated.
         prefix: PathPrefix,
+        /// The fqdn of the root.
+        fqdn: HostPattern,
         /// The hosts that reach it.
         hosts: Vec<HostPattern>,
         /// The time since which its status says so.
@@ -140,8 +153,18 @@ pub struct RouteEntry {
     pub path: PathPrefix,
     /// Its state.
     pub state: RouteState,
-    /// The reason of a path that is denied.
+    /// The reason why its path is denied, on all of its hosts or on some.
     pub reason: Option<Reason>,
+}
+
+impl RouteEntry {
+    /// True if some tree has the rule.
+    pub(crate) fn is_reached(&self) -> bool {
+        match self.state {
+            RouteState::Blackholed | RouteState::Delegated | RouteState::Programmed => true,
+            RouteState::Inactive | RouteState::Shadowed => false,
+        }
+    }
 }
 
 /// The state of a rule.
@@ -151,7 +174,7 @@ pub enum RouteState {
     Inactive,
     /// An ancestor or an older object has its path.
     Shadowed,
-    /// Its path is denied, because the delegation is refused.
+    /// Its path is denied, because the delegation is refused or no Server can answer it.
     Blackholed,
     /// Others answer.
     Delegated,

@@ -39,6 +39,8 @@ pub(crate) struct AttachedRoutesOf(pub(crate) ObjectKey);
 pub(crate) struct AttachedRoutes {
     /// True if any route counts for the Server, accepted or not.
     pub(crate) bound: bool,
+    /// True if one of them is accepted, if only for hosts that others hold.
+    pub(crate) accepted: bool,
     /// The accepted ones, in tie-breaking order.
     pub(crate) routes: Vec<Arc<Route>>,
     /// Hosts of routes that others hold. Requests for them are denied: other routes must not decide

@@ -1,9 +1,7 @@
 //! The conditions of each object, whether or not a proxy watches it.
 
 use super::delegation::EFFECTIVE;
-use super::delegation::condition::{
-    Acceptance, acceptance, child_acceptance, inbound_parents, refused as refused_delegations,
-};
+use super::delegation::condition::{Acceptance, acceptance, child_acceptance, inbound_parents};
 use super::grant::reason;
 use super::reference::{FollowedReference, ReferenceError, follow, follow_unread};
 use super::route::{Attachment, attachment};
@@ -14,6 +12,7 @@ use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
+use crate::query::delegation_state::DelegationStateOf;
 use crate::query::grant::{PolicyGrant, RefFault};
 use crate::query::policy::{AttachedRoutesOf, RateLimitOf};
 use crate::query::port_ownership::{DisplacedServersOf, displaced_message};
@@ -46,7 +45,7 @@ fn conditions(query: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]
     } else if let Resource::RateLimit(limit) = resource {
         vec![rate_limit_condition(cx, limit, about)]
     } else if let Resource::InboundRoute(route) = resource {
-        inbound_conditions(cx, object, route, &about)
+        inbound_conditions(cx, route, &about)
     } else if let Resource::RouteAdmission(_) = resource {
         vec![admission_condition(&about)]
     } else {
@@ -155,6 +154,8 @@ fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondi
     let displaced = cx.query(&DisplacedServersOf(about.object.namespace.clone()));
     let mut conditions = vec![if let Some(owners) = displaced.get(about.object) {
         about.refused(Reason::Conflicted, &displaced_message("takes no effect", owners))
+    } else if attached.bound && attached.routes.is_empty() && attached.accepted {
+        about.accepted("routes are attached and others hold every hostname of them")
     } else if attached.bound && attached.routes.is_empty() {
         about.accepted("routes are attached but none of them is valid: its ports are denied")
     } else {
@@ -312,20 +313,15 @@ fn rate_limit_condition(
 
 fn inbound_conditions(
     cx: &mut Context<'_>,
-    object: &Object,
     route: &InboundRoute,
     about: &About<'_>,
 ) -> Vec<ObjectCondition> {
-    let accepted = about.outcome(acceptance(cx, object, route));
-    let mut faults = refused_delegations(cx, object);
-    for ObjectReference { field, what } in object.references() {
-        let (Field::Serving, ReferenceTarget::One(server)) = (field, what) else { continue };
-        if let Err(fault) = follow(cx, about.object, field, &server) {
-            let message = format!("{server} {}", fault.as_str()).into();
-            faults.push(RefFault { reason: reason(fault), message });
-        }
-    }
-    vec![accepted, about.resolved(&faults)]
+    let state = cx.query(&DelegationStateOf(about.object.clone()));
+    let faults = state.faults.iter();
+    let faults: Vec<RefFault> = faults
+        .map(|fault| RefFault { reason: fault.reason, message: fault.message.clone() })
+        .collect();
+    vec![about.outcome(acceptance(route, &state)), about.resolved(&faults)]
 }
 
 fn admission_condition(about: &About<'_>) -> ObjectCondition {

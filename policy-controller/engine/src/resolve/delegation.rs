@@ -22,10 +22,11 @@ mod ownership;
 mod paths;
 mod selection;
 mod server_hosts;
+mod serving;
 mod state;
 mod tree;
 
 pub(crate) use admission::EFFECTIVE;
 pub(crate) use child::consents_to;
-pub(crate) use condition::{is_decided, lost_hosts, served_by};
+pub(crate) use condition::{is_decided, lost_hosts, served_by, served_through};
 pub(crate) use tree::is_child;

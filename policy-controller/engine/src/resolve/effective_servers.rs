@@ -1,6 +1,6 @@
 //! The Servers through which an object takes effect: by its target, or by its parents.
 
-use super::delegation::served_by;
+use super::delegation::{served_by, served_through};
 use super::reference::is_permitted;
 use super::route::{Attachment, attachment};
 use crate::incremental::{Context, query};
@@ -23,7 +23,8 @@ fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<Ef
     } else if query.0.kind.is_route() {
         attach(cx, object, &mut effective);
     } else if query.0.kind == Kind::InboundRoute {
-        delegated(cx, object, &mut effective);
+        let servers = served_through(cx, object);
+        delegated(object, servers, &mut effective);
     } else {
         for ObjectReference { field, what } in object.references() {
             match (field, what) {
@@ -76,7 +77,11 @@ fn targeted(
         }
     } else if target.kind == Kind::InboundRoute {
         match cx.object(target) {
-            Some(object) => delegated(cx, object, effective),
+            // A policy counts on rules of the object alone.
+            Some(object) => {
+                let servers = served_by(cx, object);
+                delegated(object, servers, effective);
+            }
             None => effective.missing = missing(format!("{target} does not exist")),
         }
     } else {
@@ -133,11 +138,58 @@ fn attach(cx: &mut Context<'_>, route: &Object, effective: &mut EffectiveServers
     }
 }
 
-/// The Servers that answer for an InboundRoute, in any tree.
-fn delegated(cx: &mut Context<'_>, object: &Object, effective: &mut EffectiveServers) {
-    effective.servers.extend(served_by(cx, object));
+/// Adds the Servers that answer for an InboundRoute, in any tree.
+fn delegated(object: &Object, servers: BTreeSet<ObjectKey>, effective: &mut EffectiveServers) {
+    effective.servers.extend(servers);
     if effective.servers.is_empty() {
         let words = format!("{} is answered by no Server", object.meta.key);
         effective.missing = Some(words.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ControllerConfig;
+    use crate::engine::Engine;
+    use crate::source::{Batch, Change};
+    use crate::testing;
+
+    /// A root or vertex that only hands its paths on was never programmed.
+    #[test]
+    fn who_only_delegates_takes_effect_through_the_servers_of_those_below() {
+        let mut engine = Engine::new(Arc::new(ControllerConfig::default()));
+        let inbound = |name: &str, spec: &str| {
+            testing::object(&format!(
+                "{{apiVersion: portcullis.dev/v1alpha1, kind: InboundRoute, \
+                  metadata: {{name: {name}, namespace: shop}}, spec: {{{spec}}}}}"
+            ))
+        };
+        let policy = testing::object(
+            "{apiVersion: policy.linkerd.io/v1alpha1, kind: AuthorizationPolicy, \
+              metadata: {name: policy, namespace: shop}, \
+              spec: {targetRef: {group: portcullis.dev, kind: InboundRoute, name: root}, \
+              requiredAuthenticationRefs: []}}",
+        );
+        let below = "delegatedFrom: [{fqdn: a.io}]";
+        let changes = [
+            testing::server("shop", "web", 8080),
+            inbound("root", "virtualhost: {fqdn: a.io}, routes: [{match: /, delegate: {name: v}}]"),
+            inbound("v", &format!("{below}, routes: [{{match: /, delegate: {{name: w}}}}]")),
+            inbound("w", &format!("{below}, routes: [{{match: /, servers: [{{name: web}}]}}]")),
+            policy.clone(),
+        ];
+        let changes = changes.into_iter().map(Change::Apply).collect();
+        engine.apply(&Batch { changes, ..Batch::default() });
+        let web = testing::key(Kind::Server, "shop", "web");
+        for name in ["root", "v", "w"] {
+            let found = engine.effective_servers(&testing::key(Kind::InboundRoute, "shop", name));
+            assert_eq!((&found.servers, &found.missing), (&[web.clone()].into(), &None), "{name}");
+        }
+        // Grants do not flow down.
+        let found = engine.effective_servers(&policy.meta.key);
+        assert!(found.servers.is_empty());
+        let missing = found.missing.as_deref();
+        assert_eq!(missing, Some("InboundRoute shop/root is answered by no Server"));
     }
 }

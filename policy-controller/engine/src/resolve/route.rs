@@ -119,7 +119,7 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
     }
     found.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     let routes = found.into_iter().map(|(_, _, route)| route).collect();
-    Arc::new(AttachedRoutes { bound, routes, lost })
+    Arc::new(AttachedRoutes { bound, accepted: some_accepted, routes, lost })
 }
 
 /// A route without the hosts that it may not have on a Server; `None` if none is left.
@@ -221,7 +221,8 @@ fn effective(
         if served_by(cx, route).contains(server) {
             return Attachment::Delegated;
         }
-        let message = "the route is a child of an InboundRoute that does not delegate to it";
+        let message = "the route counts here through its InboundRoutes alone, none of which hands it \
+                       a path for this Server; its conditions about them say why";
         return refused(Reason::NotAllowedByListeners, message.to_owned(), false);
     }
     let lost = lost_hosts(cx, &own.hostnames, server, &key.namespace);

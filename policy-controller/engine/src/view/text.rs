@@ -1,6 +1,7 @@
 //! A policy as indented lines for people.
 
-use super::{GrantView, PolicyView};
+use super::{GrantView, PolicyView, unmatched};
+use policy_core::Unmatched;
 
 impl PolicyView {
     /// The policy as indented lines for people.
@@ -37,7 +38,7 @@ impl PolicyView {
         }
         lines
             .extend(self.hosts.iter().map(|h| format!("unmatched  {} on {}", h.unmatched, h.host)));
-        if !self.routes.is_empty() {
+        if !self.routes.is_empty() || self.otherwise != unmatched(Unmatched::DefaultRoute) {
             lines.push(format!("unmatched  {}", self.otherwise));
         }
         let mut text = lines.join("\n");

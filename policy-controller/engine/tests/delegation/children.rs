@@ -190,7 +190,7 @@ fn a_child_that_linkerd_ignores_on_a_server_is_in_no_tree_there() {
         let (linkerds, rule, told) = asked(linkerds);
         assert_eq!(linkerds, "not_delegated", "{behaviour:?}");
         assert_eq!(rule, format!("/s Blackholed {reason}"), "{behaviour:?}");
-        assert_eq!(told, "Accepted=false NotAllowedByListeners", "{behaviour:?}");
+        assert_eq!(told, format!("Accepted=false {reason}"), "{behaviour:?}");
     }
 }
 

@@ -137,19 +137,20 @@ fn claim(times: &Times, current: &[Value], claim: &ClaimEntry) -> Value {
 fn place(times: &Times, current: &[Value], entry: &DelegationEntry) -> Value {
     let states = || current.iter().filter_map(|entry| entry.get("state"));
     match entry {
-        DelegationEntry::Connected { parent, prefix, hosts, connected_at } => {
+        DelegationEntry::Connected { parent, prefix, fqdn, hosts, connected_at } => {
             let parent = delegator(parent, Some(prefix.as_str()));
+            let fqdn = fqdn.to_string();
             let mut connections = states().filter_map(|state| state.get("connected"));
-            let same = connections.find(|state| state.get("parent") == Some(&parent));
+            let same = connections
+                .find(|state| state.get("parent") == Some(&parent) && text(state, "fqdn") == fqdn);
             let since = same.and_then(|state| state.get("connectedAt"));
             let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
-            let mut connected = json!({
+            json!({"connected": {
                 "parent": parent,
+                "fqdn": fqdn,
                 "hosts": hosts,
                 "connectedAt": times.kept_or_new(since, *connected_at),
-            });
-            set(&mut connected, "fqdn", hosts.first().map(String::as_str));
-            json!({"connected": connected})
+            }})
         }
         DelegationEntry::Orphaned { last_parent, reason, since } => {
             let last = last_parent.as_ref().map(|parent| delegator(parent, None));

@@ -12,6 +12,7 @@ use crate::resolve::reference::{ReferenceError, follow, is_permitted};
 use policy_core::{HostPattern, PathPattern};
 use policy_crds::resource::{Delegate, InboundRoute, ParentRef, PathPrefix, RouteResource};
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The most objects that a selector may select.
@@ -133,8 +134,31 @@ fn conceal(found: &mut Vec<Result<Child<'_>, EdgeFault>>) {
     }
 }
 
-fn fault(reason: Reason, message: String, child: Option<&ObjectKey>) -> EdgeFault {
-    EdgeFault { reason, message: message.into(), child: child.cloned() }
+pub(super) fn fault(reason: Reason, message: String, child: Option<&ObjectKey>) -> EdgeFault {
+    EdgeFault { reason, message: message.into(), child: child.cloned(), hosts: Vec::new() }
+}
+
+/// The state of an object in another namespace, for a delegator. There may be a grant.
+const UNUSABLE: &str = "cannot be used from this namespace: the object, a ReferenceGrant \
+                                   for it or its consent is missing";
+
+/// The faults of children that take part, on the hosts that none of them lists. Across namespaces the
+/// delegator does not learn what is missing.
+pub(super) fn unlisted(
+    parent: Option<&ObjectKey>,
+    children: &[ObjectKey],
+    closed: BTreeSet<HostPattern>,
+) -> Vec<EdgeFault> {
+    let hosts: Vec<HostPattern> = closed.into_iter().collect();
+    let Some(parent) = parent.filter(|_| !hosts.is_empty()) else { return Vec::new() };
+    let unlisted = |child: &ObjectKey| {
+        let (reason, message) = match child.namespace == parent.namespace {
+            true => (Reason::NotPermitted, format!("{child} does not consent there")),
+            false => (Reason::RefNotPermitted, format!("{child} {UNUSABLE}")),
+        };
+        EdgeFault { hosts: hosts.clone(), ..fault(reason, message, Some(child)) }
+    };
+    children.iter().map(unlisted).collect()
 }
 
 /// The fault of a reference that is not followed. Across namespaces it does not say if the grant or
@@ -146,7 +170,13 @@ fn unusable(error: ReferenceError, key: &ObjectKey) -> EdgeFault {
         ReferenceError::NotPermitted => Reason::RefNotPermitted,
         ReferenceError::Unsupported => Reason::InvalidKind,
     };
-    fault(reason, format!("{key} {}", error.as_str()), Some(key))
+    let words = match error {
+        ReferenceError::NotPermitted => UNUSABLE,
+        ReferenceError::Missing | ReferenceError::Invalid | ReferenceError::Unsupported => {
+            error.as_str()
+        }
+    };
+    fault(reason, format!("{key} {words}"), Some(key))
 }
 
 fn child<'a>(
@@ -165,7 +195,7 @@ fn child<'a>(
                      a route, must name {parent} or its host"
             )
         } else {
-            format!("{key} {}", ReferenceError::NotPermitted.as_str())
+            format!("{key} {UNUSABLE}")
         };
         let reason = if key.namespace == parent.namespace {
             Reason::NotPermitted

@@ -1,6 +1,6 @@
 //! The state of InboundRoutes and of the routes that are their children.
 
-use super::child::inbound_parent;
+use super::child::{consents_to, inbound_parent};
 use super::claims::valid;
 use super::ownership::is_foreign;
 use super::server_hosts::hosts_of;
@@ -9,18 +9,18 @@ use crate::incremental::Context;
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimRefusal, ClaimState, ClaimsOn, DelegationTree, HostClaim, NodeEffect, ObjectsIn,
-    RootsUnder, TreeHosts, TreeHostsOf, TreeNode, TreeOf,
+    ClaimRefusal, DelegationTree, EdgeFault, HostClaim, ObjectsIn, RootsUnder, TreeHosts,
+    TreeHostsOf, TreeNode, TreeOf,
 };
-use crate::query::grant::RefFault;
+use crate::query::delegation_state::{ClaimEntry, DelegationState, RouteEntry};
 use policy_core::HostPattern;
 use policy_crds::resource::InboundRoute;
 use policy_crds::{Body, Object, ObjectKey, Resource};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The most refusals of one object that its condition says in full; of the rest it says how many.
-const MAX_SAID: usize = 16;
+pub(super) const MAX_SAID: usize = 16;
 
 /// The outcome of `Accepted` for an InboundRoute: accepted with a remark, or refused.
 pub(crate) type Acceptance = Result<String, (Reason, String)>;
@@ -53,22 +53,26 @@ pub(super) fn trees(cx: &mut Context<'_>, object: &Object) -> Vec<Arc<Delegation
     trees
 }
 
-/// The rules of an object in these trees.
-fn own<'t>(
-    trees: &'t [Arc<DelegationTree>],
-    key: &'t ObjectKey,
-) -> impl Iterator<Item = &'t TreeNode> {
-    trees.iter().flat_map(|tree| &tree.nodes).filter(move |node| node.object() == Some(key))
-}
-
 /// The Servers that answer for an object in trees.
 pub(crate) fn served_by(cx: &mut Context<'_>, object: &Object) -> BTreeSet<ObjectKey> {
-    // Most routes are no children, and there may be many.
-    if object.meta.key.kind.is_route() && !is_child(parents(object), &object.meta.key) {
-        return BTreeSet::new();
+    let trees = trees_of_child(cx, object);
+    let own = trees.iter().flat_map(|tree| tree.of(&object.meta.key));
+    own.flat_map(TreeNode::servers).cloned().collect()
+}
+
+/// The Servers that answer for an object, or for those that it delegates to.
+pub(crate) fn served_through(cx: &mut Context<'_>, object: &Object) -> BTreeSet<ObjectKey> {
+    let trees = trees_of_child(cx, object);
+    trees.iter().flat_map(|tree| tree.servers_through(&object.meta.key)).cloned().collect()
+}
+
+/// The trees that may have rules of an object. Most routes are no children, and there may be many.
+fn trees_of_child(cx: &mut Context<'_>, object: &Object) -> Vec<Arc<DelegationTree>> {
+    let key = &object.meta.key;
+    if key.kind.is_route() && !is_child(parents(object), key) {
+        return Vec::new();
     }
-    let trees = trees(cx, object);
-    own(&trees, &object.meta.key).flat_map(TreeNode::servers).cloned().collect()
+    trees(cx, object)
 }
 
 /// The hosts of a route, in its order, that another namespace owns, or on which the trees of a Server
@@ -100,36 +104,16 @@ pub(crate) fn is_decided(trees: &TreeHosts, host: &HostPattern) -> bool {
 }
 
 /// If an InboundRoute takes effect: a root by its claims, a vertex by the trees that it is part of.
-pub(crate) fn acceptance(
-    cx: &mut Context<'_>,
-    object: &Object,
-    route: &InboundRoute,
-) -> Acceptance {
-    let key = &object.meta.key;
-    let Some(root) = &route.virtual_host else {
-        let trees = trees(cx, object);
-        let connected = own(&trees, key).any(TreeNode::has_path);
+pub(crate) fn acceptance(route: &InboundRoute, state: &DelegationState) -> Acceptance {
+    if route.virtual_host.is_none() {
+        let connected = state.routes.iter().any(RouteEntry::is_reached);
         let orphaned = "no root delegates to it at present: it takes no effect";
         return Ok(if connected { String::new() } else { orphaned.to_owned() });
-    };
-    let mut lost = Vec::new();
-    let mut active = 0_usize;
-    for host in &root.hosts {
-        let claims = cx.query(&ClaimsOn(host.clone()));
-        let own = |claim: &&HostClaim| claim.root == *key && claim.host == *host;
-        for claim in claims.claims.iter().filter(own) {
-            match &claim.state {
-                ClaimState::Active { .. } => active = active.saturating_add(1),
-                ClaimState::Inactive(refusal) => {
-                    lost.push((reason_of(refusal), words_of(claim, refusal)));
-                }
-            }
-        }
     }
-    let words: BTreeSet<&str> = lost.iter().map(|(_, message)| &**message).collect();
-    let words = said(words);
-    match lost.first() {
-        Some((reason, _)) if active == 0 => Err((*reason, words)),
+    let lost: Vec<&ClaimEntry> = state.claims.iter().filter(|claim| !claim.active).collect();
+    let words = said(lost.iter().map(|claim| &*claim.message).collect());
+    match lost.first().and_then(|claim| claim.reason) {
+        Some(reason) if lost.len() == state.claims.len() => Err((reason, words)),
         Some(_) | None => Ok(words),
     }
 }
@@ -174,68 +158,54 @@ pub(super) fn words_of(claim: &HostClaim, refusal: &ClaimRefusal) -> String {
     }
 }
 
-/// The delegations of an InboundRoute that are refused: the first [`MAX_SAID`], and the number of the
-/// rest.
-pub(crate) fn refused(cx: &mut Context<'_>, object: &Object) -> Vec<RefFault> {
-    let trees = trees(cx, object);
-    let mut faults: Vec<RefFault> = Vec::new();
-    let (mut seen, mut more) = (HashSet::new(), None::<(Reason, usize)>);
-    for node in own(&trees, &object.meta.key) {
-        let (words, refused) = match &node.effect {
-            NodeEffect::Denied(refused) => ("is denied", refused),
-            NodeEffect::Delegates { refused, .. } => ("goes to fewer objects", refused),
-            NodeEffect::Serves { .. }
-            | NodeEffect::Route { .. }
-            | NodeEffect::Shadowed
-            | NodeEffect::Inactive => continue,
-        };
-        for fault in refused {
-            // A tree can reach the object, and refuse what it delegates to, in many ways.
-            if !seen.insert((&node.path, words, fault.reason, &fault.message)) {
-                continue;
-            }
-            if faults.len() >= MAX_SAID {
-                more = Some(more.map_or((fault.reason, 1), |(it, n)| (it, n.saturating_add(1))));
-                continue;
-            }
-            let message = format!("`{}` {words}: {}", node.path.as_str(), fault.message).into();
-            faults.push(RefFault { reason: fault.reason, message });
-        }
-    }
-    let more = more.map(|(reason, more)| {
-        let message = format!("and {more} more delegations are refused").into();
-        RefFault { reason, message }
-    });
-    faults.extend(more);
-    faults
-}
-
 /// The outcome of a route's reference to an InboundRoute as its parent.
 pub(crate) fn child_acceptance(
     cx: &mut Context<'_>,
     object: &Object,
     parent: &ObjectKey,
 ) -> Acceptance {
+    let key = &object.meta.key;
     let trees = trees(cx, object);
-    let connected = own(&trees, &object.meta.key).any(|node| {
-        let delegator = node.chain.iter().rev().nth(1);
-        delegator == Some(parent) && node.has_path()
-    });
-    if connected {
+    let own = trees.iter().flat_map(|tree| tree.of(key));
+    let own = own.filter(|node| node.chain.iter().rev().nth(1) == Some(parent));
+    let own: Vec<&TreeNode> = own.collect();
+    if own.iter().any(|node| node.has_path()) {
         let denying = match &object.body {
             Body::Valid(Resource::Route(route)) => route.denies_because(),
             Body::Valid(_) | Body::Invalid(_) => None,
         };
         return denying.map_or(Ok(String::new()), |reason| Err((Reason::UnsupportedValue, reason)));
     }
+    let naming = trees.iter().flat_map(|tree| tree.naming(key));
+    let mut naming = naming.filter(|node| node.object() == Some(parent));
     // A route that consented learns what else is wrong with it.
-    let faults = own(&trees, parent).flat_map(TreeNode::faults);
-    let mut faults = faults.filter(|fault| fault.child.as_ref() == Some(&object.meta.key));
-    let message = match faults.find(|fault| fault.reason != Reason::RefNotPermitted) {
-        Some(fault) => format!("{parent} does not delegate to it: {}", fault.message),
-        None => format!("{parent} does not delegate to it: it takes no effect there"),
-    };
-    Err((Reason::NotAllowedByListeners, message))
+    let fault = naming.find_map(|node| {
+        let consents = node.hosts.iter().any(|host| consents_to(object, parent, host));
+        refusals(node, key).next().filter(|_| consents)
+    });
+    Err(match fault {
+        Some(fault) => {
+            let message = format!("{parent} delegates to it, which is refused: {}", fault.message);
+            (fault.reason, message)
+        }
+        None if !own.is_empty() => {
+            let message = format!("another object has the path that {parent} delegates to it");
+            (Reason::NotAllowedByListeners, message)
+        }
+        None => {
+            let message = format!("{parent} does not delegate to it: it takes no effect there");
+            (Reason::NotAllowedByListeners, message)
+        }
+    })
+}
+
+/// The faults for which an object takes no part in what a rule delegates.
+pub(super) fn refusals<'n>(
+    node: &'n TreeNode,
+    child: &'n ObjectKey,
+) -> impl Iterator<Item = &'n EdgeFault> {
+    let own = node.faults().iter().filter(move |fault| fault.child.as_ref() == Some(child));
+    own.filter(|fault| fault.hosts.is_empty())
 }
 
 /// The InboundRoutes among the parents of a route.

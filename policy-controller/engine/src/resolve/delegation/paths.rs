@@ -3,7 +3,7 @@
 use super::ownership::wildcards_above;
 use crate::incremental::{Context, query};
 use crate::query::delegation::{
-    ClaimsOn, DelegationTree, HostPaths, NodeEffect, ObjectsIn, PathTable, PathsOf, TreeOf,
+    ClaimsOn, DelegationTree, HostPaths, ObjectsIn, PathTable, PathsOf, TreeOf,
 };
 use policy_core::HostPattern;
 use policy_crds::ObjectKey;
@@ -17,23 +17,7 @@ query!(PathsOf, Arc<HostPaths>, paths_of);
 /// The objects that the tree of a root says something about.
 fn objects_in(query: &ObjectsIn, cx: &mut Context<'_>) -> Arc<BTreeSet<ObjectKey>> {
     let tree = cx.query(&TreeOf(query.0.clone()));
-    let mut objects: BTreeSet<&ObjectKey> = BTreeSet::new();
-    for node in &tree.nodes {
-        objects.extend(node.chain.iter());
-        let faults = match &node.effect {
-            NodeEffect::Delegates { children, refused } => {
-                objects.extend(children);
-                refused
-            }
-            NodeEffect::Denied(faults) => faults,
-            NodeEffect::Serves { .. }
-            | NodeEffect::Route { .. }
-            | NodeEffect::Shadowed
-            | NodeEffect::Inactive => continue,
-        };
-        objects.extend(faults.iter().filter_map(|fault| fault.child.as_ref()));
-    }
-    Arc::new(objects.into_iter().cloned().collect())
+    Arc::new(tree.objects().cloned().collect())
 }
 
 /// The roots that hold paths of a pattern.

@@ -2,22 +2,28 @@
 
 use super::child::consents;
 use super::claims::valid;
-use super::condition::{reason_of, trees, words_of};
+use super::condition::{MAX_SAID, reason_of, refusals, trees, words_of};
 use super::server_hosts::hosts_of;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimState, ClaimsOn, DelegationTree, HostClaim, NodeEffect, OverlappingClaims, TreeNode,
+    ClaimState, ClaimsOn, DelegationTree, EdgeFault, HostClaim, NodeEffect, OverlappingClaims,
+    TreeNode,
 };
 use crate::query::delegation_state::{
     ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, OrphanReason, RouteEntry,
-    RouteState,
+    RouteState, RuleFault,
 };
-use crate::resolve::reference::is_permitted;
+use crate::resolve::grant::reason;
+use crate::resolve::reference::{follow, is_permitted};
 use policy_core::HostPattern;
-use policy_crds::resource::{Delegate, InboundAction, InboundRoute, Recorded, VirtualHost};
+use policy_crds::resource::{
+    Delegate, InboundAction, InboundRoute, PathPrefix, Recorded, VirtualHost,
+};
+use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Field, Kind, Object, ObjectKey};
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 query!(DelegationStateOf, Arc<DelegationState>, state);
@@ -29,30 +35,93 @@ fn state(query: &DelegationStateOf, cx: &mut Context<'_>) -> Arc<DelegationState
     let Some(object) = cx.object(&query.0) else { return Arc::default() };
     let Some(route) = valid(object) else { return Arc::default() };
     let trees = trees(cx, object);
-    let routes = route.routes.iter().map(|rule| {
-        let own = trees.iter().flat_map(|tree| &tree.nodes);
-        let own = own.filter(|node| node.object() == Some(&query.0) && node.path == rule.path);
-        let (state, reason) = own.map(outcome).max().unwrap_or((RouteState::Inactive, None));
-        RouteEntry { path: rule.path.clone(), state, reason }
-    });
-    let routes = routes.collect();
+    let own: Vec<&TreeNode> = trees.iter().flat_map(|tree| tree.of(&query.0)).collect();
+    let faults = faults(cx, object, &own);
+    let routes = routes(route, &own);
     let (claims, delegations) = match &route.virtual_host {
         Some(root) => (claims(cx, &query.0, root), Vec::new()),
         None => (Vec::new(), delegations(cx, object, route, &trees)),
     };
-    Arc::new(DelegationState { claims, delegations, routes })
+    Arc::new(DelegationState { claims, delegations, routes, faults })
 }
 
-/// The outcome of a rule in one tree; the best of all trees is shown.
+/// The rules of an object, each with the best outcome of all trees.
+fn routes(route: &InboundRoute, own: &[&TreeNode]) -> Vec<RouteEntry> {
+    let mut outcomes: HashMap<&PathPrefix, (RouteState, Option<Reason>)> = HashMap::new();
+    for node in own {
+        let found = outcome(node);
+        let best = outcomes.entry(&node.path).or_insert(found);
+        *best = found.max(*best);
+    }
+    let entry = |path: &PathPrefix| {
+        let (state, reason) = outcomes.get(path).copied().unwrap_or((RouteState::Inactive, None));
+        RouteEntry { path: path.clone(), state, reason }
+    };
+    route.routes.iter().map(|rule| entry(&rule.path)).collect()
+}
+
+/// The outcome of a rule in one tree.
 fn outcome(node: &TreeNode) -> (RouteState, Option<Reason>) {
+    let first = |faults: &[EdgeFault]| faults.first().map(|fault| fault.reason);
     match &node.effect {
         NodeEffect::Inactive => (RouteState::Inactive, None),
         NodeEffect::Shadowed => (RouteState::Shadowed, None),
-        NodeEffect::Denied(faults) => {
-            (RouteState::Blackholed, faults.first().map(|fault| fault.reason))
-        }
-        NodeEffect::Delegates { .. } => (RouteState::Delegated, None),
+        NodeEffect::Denied(faults) => (RouteState::Blackholed, first(faults)),
+        NodeEffect::Delegates { refused, .. } => (RouteState::Delegated, first(refused)),
         NodeEffect::Serves { .. } | NodeEffect::Route { .. } => (RouteState::Programmed, None),
+    }
+}
+
+/// The objects that the rules of an object name and that cannot be used: as the trees have it, and
+/// Servers that no tree has asked for.
+fn faults(cx: &mut Context<'_>, object: &Object, own: &[&TreeNode]) -> Vec<RuleFault> {
+    let (mut seen, mut told) = (HashSet::new(), HashSet::new());
+    let (mut faults, mut more) = (Vec::new(), None::<(Reason, usize)>);
+    for (node, fault) in own.iter().flat_map(|node| node.faults().iter().map(move |f| (node, f))) {
+        told.extend(&fault.child);
+        // A tree can reach the object, and refuse what it delegates to, in many ways.
+        let effect = std::mem::discriminant(&node.effect);
+        if !seen.insert((&node.path, effect, fault.reason, &fault.message, &fault.hosts)) {
+            continue;
+        }
+        if faults.len() >= MAX_SAID {
+            more = Some(more.map_or((fault.reason, 1), |(it, n)| (it, n.saturating_add(1))));
+            continue;
+        }
+        faults.push(RuleFault { reason: fault.reason, message: words(node, fault).into() });
+    }
+    faults.extend(more.map(|(reason, more)| {
+        let message = format!("and {more} more delegations are refused").into();
+        RuleFault { reason, message }
+    }));
+    for ObjectReference { field, what } in object.references() {
+        let (Field::Serving, ReferenceTarget::One(server)) = (field, what) else { continue };
+        if let Err(fault) = follow(cx, &object.meta.key, field, &server)
+            && !told.contains(&server)
+        {
+            let message = format!("{server} {}", fault.as_str()).into();
+            let fault = RuleFault { reason: reason(fault), message };
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+    }
+    faults
+}
+
+fn words(node: &TreeNode, fault: &EdgeFault) -> String {
+    let (path, why) = (node.path.as_str(), &fault.message);
+    let hosts: Vec<String> = fault.hosts.iter().map(ToString::to_string).collect();
+    match &node.effect {
+        NodeEffect::Delegates { .. } if !hosts.is_empty() => {
+            format!("`{path}` is denied on {}: {why}", hosts.join(", "))
+        }
+        NodeEffect::Delegates { .. } => format!("`{path}` goes to fewer objects: {why}"),
+        NodeEffect::Serves { .. } => format!("`{path}` is answered by fewer Servers: {why}"),
+        NodeEffect::Denied(_)
+        | NodeEffect::Route { .. }
+        | NodeEffect::Shadowed
+        | NodeEffect::Inactive => format!("`{path}` is denied: {why}"),
     }
 }
 
@@ -116,41 +185,40 @@ fn delegations(
 ) -> Vec<DelegationEntry> {
     let key = &object.meta.key;
     let recorded = object.meta.recorded.as_deref();
-    let mut entries = Vec::new();
-    let mut connected = BTreeSet::new();
-    let mut refused = BTreeSet::new();
-    for tree in trees {
-        for node in &tree.nodes {
-            let Some(parent) = node.object() else { continue };
-            if let NodeEffect::Delegates { children, .. } = &node.effect
-                && children.contains(key)
-            {
-                connected.insert(parent.clone());
-                let connected_at = recorded.and_then(|it| it.connected_at(parent, &node.path));
-                let entry = DelegationEntry::Connected {
-                    parent: parent.clone(),
-                    prefix: node.path.clone(),
-                    hosts: consented(route, parent, &node.hosts),
-                    connected_at,
-                };
-                push(&mut entries, entry);
-            }
-            for entry in rejected(key, route, parent, node) {
-                refused.insert(parent.clone());
-                push(&mut entries, entry);
-            }
+    let (mut connected, mut rejections) = (Vec::new(), Vec::new());
+    let (mut connecting, mut refusing) = (BTreeSet::new(), BTreeSet::new());
+    let naming = trees.iter().flat_map(|tree| tree.naming(key));
+    for (node, parent) in naming.filter_map(|node| Some((node, node.object()?))) {
+        if let NodeEffect::Delegates { children, .. } = &node.effect
+            && children.contains(key)
+            && let Some(fqdn) = fqdn(cx, node)
+        {
+            connecting.insert(parent.clone());
+            let connected_at = recorded.and_then(|it| it.connected_at(parent, &node.path));
+            connected.push(DelegationEntry::Connected {
+                parent: parent.clone(),
+                prefix: node.path.clone(),
+                fqdn,
+                hosts: consented(route, parent, &node.hosts),
+                connected_at,
+            });
+        }
+        for entry in rejected(key, route, parent, node) {
+            refusing.insert(parent.clone());
+            rejections.push(entry);
         }
     }
+    // What a status has no room for is left out at the end: others can add refusals.
+    let mut seen = HashSet::new();
+    let mut entries = connected;
     // A parent whose delegation is refused is a former one, too: it would be forgotten otherwise.
-    let former = recorded.into_iter().flat_map(Recorded::former_parents);
-    let former: Vec<_> = former.filter(|(parent, _)| !connected.contains(parent)).collect();
-    // The oldest come first.
-    let forgotten = former.len().saturating_sub(MAX_FORMER);
-    for (parent, since) in former.into_iter().skip(forgotten) {
-        let reason = orphan_reason(cx, key, route, &parent, refused.contains(&parent));
+    for (parent, since) in former(recorded, &connecting) {
+        let reason = orphan_reason(cx, key, route, &parent, refusing.contains(&parent));
         let last_parent = Some(parent);
         entries.push(DelegationEntry::Orphaned { last_parent, reason, since });
     }
+    entries.extend(rejections);
+    entries.retain(|entry| seen.insert(entry.clone()));
     if entries.is_empty() {
         let reason = OrphanReason::NeverDelegated;
         entries.push(DelegationEntry::Orphaned { last_parent: None, reason, since: None });
@@ -158,10 +226,10 @@ fn delegations(
     entries
 }
 
-fn push(entries: &mut Vec<DelegationEntry>, entry: DelegationEntry) {
-    if !entries.contains(&entry) {
-        entries.push(entry);
-    }
+/// The fqdn of the root of a rule.
+fn fqdn(cx: &mut Context<'_>, node: &TreeNode) -> Option<HostPattern> {
+    let root = cx.object(node.chain.first()?)?;
+    valid(root)?.virtual_host.as_ref()?.hosts.first().cloned()
 }
 
 /// The hosts of which a vertex consents to a delegator.
@@ -178,14 +246,26 @@ fn rejected<'a>(
     node: &'a TreeNode,
 ) -> impl Iterator<Item = DelegationEntry> {
     let consents = !consented(route, parent, &node.hosts).is_empty();
-    let own =
-        node.faults().iter().filter(move |fault| consents && fault.child.as_ref() == Some(key));
-    own.map(move |fault| DelegationEntry::Rejected {
+    refusals(node, key).filter(move |_| consents).map(move |fault| DelegationEntry::Rejected {
         parent: parent.clone(),
         prefix: node.path.clone(),
         reason: fault.reason,
         message: fault.message.clone(),
     })
+}
+
+/// The parents that the status names and that connect no more, the last first.
+fn former(
+    recorded: Option<&Recorded>,
+    connecting: &BTreeSet<ObjectKey>,
+) -> impl Iterator<Item = (ObjectKey, Option<i64>)> {
+    let former = recorded.into_iter().flat_map(Recorded::former_parents);
+    let mut former: Vec<_> = former.filter(|(parent, _)| !connecting.contains(parent)).collect();
+    let until_now = |parent: &ObjectKey| {
+        recorded.is_some_and(|it| it.connected.iter().any(|own| own.parent == *parent))
+    };
+    former.sort_by_key(|(parent, since)| Reverse((since.is_none() && until_now(parent), *since)));
+    former.into_iter().take(MAX_FORMER)
 }
 
 /// The reason why a former parent connects a vertex no more. `refused`: a tree says that its

@@ -1,8 +1,11 @@
 //! The tree of a root: the walk along its delegations.
 
-use super::child::{Child, ChildContent, Delegator, children, inbound_parent};
+use super::child::{
+    Child, ChildContent, Delegator, children, fault, inbound_parent, unlisted,
+};
 use super::claims::valid;
 use super::kept::{Kept, RuleSet, beside, together};
+use super::serving::served;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf};
@@ -17,7 +20,7 @@ use policy_crds::resource::{
     RouteResource, VirtualHost,
 };
 use policy_crds::{Kind, ObjectKey};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 query!(TreeOf, Arc<DelegationTree>, tree);
@@ -26,7 +29,7 @@ query!(TreeOf, Arc<DelegationTree>, tree);
 const MAX_DEPTH: usize = 16;
 /// The most objects that the walk from one root visits, because every event in the tree costs a walk.
 const MAX_VISITS: usize = 1024;
-/// The most pairs of a host and a path in a tree.
+/// The most pairs of a host and a path in a tree, with those that others have.
 const MAX_PATHS: usize = 65_536;
 
 fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
@@ -55,7 +58,7 @@ fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
             None => walk.nodes.push(inactive(&query.0, rule)),
         }
     }
-    Arc::new(DelegationTree { constraints: constraints(&query.0, own), nodes: walk.nodes })
+    Arc::new(DelegationTree::new(constraints(&query.0, own), walk.nodes))
 }
 
 /// The conditions that a root puts on every grant in its tree.
@@ -90,7 +93,7 @@ fn of_root<'r>(
                 Some(place) => place.hosts.push(host.clone()),
                 None => {
                     let (chain, hosts) = (Arc::from([key.clone()]), vec![host.clone()]);
-                    *place = Some(Place { chain, hosts, kept: Vec::new() });
+                    *place = Some(Place { chain, by: None, hosts, kept: Vec::new() });
                 }
             }
         }
@@ -112,6 +115,8 @@ fn inactive(root: &ObjectKey, rule: &InboundRule) -> TreeNode {
 struct Place {
     /// The objects from the root to it.
     chain: Arc<[ObjectKey]>,
+    /// The number of the node that delegates to it; `None` for the root.
+    by: Option<usize>,
     /// The hosts that reach it.
     hosts: Vec<HostPattern>,
     /// Paths that ancestors keep, although they are inside what is delegated.
@@ -119,11 +124,6 @@ struct Place {
 }
 
 impl Place {
-    /// The objects above the last.
-    fn parents(&self) -> &[ObjectKey] {
-        self.chain.split_last().map_or(&[], |(_, parents)| parents)
-    }
-
     /// The place from which a rule of a set hands its path down, on the hosts of the set; `None` if it
     /// has none of them.
     fn handing(&self, set: &RuleSet<'_>, path: &PathPrefix) -> Option<Self> {
@@ -132,7 +132,7 @@ impl Place {
         let inside = set.paths.iter().copied().filter(|own| *own != path);
         let kept = self.kept.iter().chain(inside).filter(|kept| path.contains(kept));
         let kept = kept.cloned().collect();
-        (!hosts.is_empty()).then(|| Self { chain: self.chain.clone(), hosts, kept })
+        (!hosts.is_empty()).then(|| Self { chain: self.chain.clone(), by: self.by, hosts, kept })
     }
 }
 
@@ -143,8 +143,8 @@ struct Walk {
     nodes: Vec<TreeNode>,
     /// Paths of hosts that a rule has, apart from those that delegate.
     taken: HashSet<(HostPattern, PathPrefix)>,
-    /// Paths of hosts that rules hand down, each with the objects above that of the rule.
-    handed: HashSet<(Arc<[ObjectKey]>, HostPattern, PathPrefix)>,
+    /// Paths of hosts that rules hand down, each with the node that delegates to the rule's object.
+    handed: HashSet<(Option<usize>, HostPattern, PathPrefix)>,
     visits: usize,
     /// Pairs of a host and a path of what takes part so far, with those that others have.
     paths: usize,
@@ -160,6 +160,8 @@ impl Walk {
         rule: &InboundRule,
         place: Place,
     ) {
+        // Those that others have cost as much.
+        self.paths = self.paths.saturating_add(place.hosts.len());
         let kept = place.kept.iter().any(|kept| kept.contains(&rule.path));
         let place = self.free(place, &rule.path);
         if kept || place.hosts.is_empty() {
@@ -178,17 +180,16 @@ impl Walk {
                 Some(server) => vec![server.clone()],
                 None => {
                     let message = "the root names no Server in `virtualhost.targetRef`".into();
-                    let fault =
-                        EdgeFault { reason: Reason::NoMatchingTarget, message, child: None };
+                    let reason = Reason::NoMatchingTarget;
+                    let fault = EdgeFault { reason, message, child: None, hosts: Vec::new() };
                     self.take(&place.hosts, &rule.path);
                     self.push(&rule.path, &place, NodeEffect::Denied(vec![fault]));
                     return;
                 }
             },
             InboundAction::Delegate(delegate) => {
-                let parents = place.parents();
                 let handed = place.hosts.iter();
-                let handed = handed.map(|host| (parents.into(), host.clone(), rule.path.clone()));
+                let handed = handed.map(|host| (place.by, host.clone(), rule.path.clone()));
                 self.handed.extend(handed);
                 // On different hosts the set may keep different paths.
                 for place in sets.iter().filter_map(|set| place.handing(set, &rule.path)) {
@@ -198,7 +199,7 @@ impl Walk {
             }
         };
         self.take(&place.hosts, &rule.path);
-        let effect = NodeEffect::Serves { servers, inherits_server: rule.inherits_server };
+        let effect = served(cx, servers, rule, place.chain.last());
         self.push(&rule.path, &place, effect);
     }
 
@@ -227,13 +228,17 @@ impl Walk {
         };
         self.push(path, place, NodeEffect::Shadowed);
         let (mut accepted, mut refused) = (Vec::new(), Vec::new());
+        let mut closed: BTreeSet<HostPattern> = place.hosts.iter().cloned().collect();
         for child in found {
             // Refused ones cost too.
             self.visits = self.visits.saturating_add(1);
             let child = child.and_then(|child| self.carried(cx, &child).map(|()| child));
             let child = child.and_then(|child| self.bounded(&child, place).map(|()| child));
             match child {
-                Ok(child) => accepted.push(child),
+                Ok(child) => {
+                    closed.retain(|host| !child.hosts.contains(host));
+                    accepted.push(child);
+                }
                 Err(fault) => refused.push(fault),
             }
         }
@@ -242,8 +247,9 @@ impl Walk {
         let sets = together(&place.hosts, &each);
         let children: Vec<ObjectKey> = accepted.iter().map(|child| child.key.clone()).collect();
         for child in accepted {
-            self.enter(cx, child, &sets, (path, place));
+            self.enter(cx, child, &sets, (path, (at, place)));
         }
+        refused.extend(unlisted(place.chain.last(), &children, closed));
         if let Some(node) = self.nodes.get_mut(at) {
             node.effect = if children.is_empty() {
                 NodeEffect::Denied(refused)
@@ -257,7 +263,8 @@ impl Walk {
     fn carried(&self, cx: &mut Context<'_>, child: &Child<'_>) -> Result<(), EdgeFault> {
         let ChildContent::Route(route) = child.content else { return Ok(()) };
         let servers = self.servers_of(route, child.key);
-        let fault = |reason, message| EdgeFault { reason, message, child: Some(child.key.clone()) };
+        let of = || Some(child.key.clone());
+        let fault = |reason, message| EdgeFault { reason, message, child: of(), hosts: Vec::new() };
         let Some(object) = cx.object(child.key) else { return Ok(()) };
         let mut refused = None;
         for server in &servers {
@@ -293,11 +300,7 @@ impl Walk {
 
     /// Checks the bounds before a child is visited; what was visited before stays as it is.
     fn bounded(&mut self, child: &Child<'_>, place: &Place) -> Result<(), EdgeFault> {
-        let fault = |reason, message: String| EdgeFault {
-            reason,
-            message: message.into(),
-            child: Some(child.key.clone()),
-        };
+        let fault = |reason, message| fault(reason, message, Some(child.key));
         if place.chain.len() >= MAX_DEPTH {
             let message = format!("{} would be below {MAX_DEPTH} other objects", child.key);
             return Err(fault(Reason::TooDeep, message));
@@ -323,10 +326,10 @@ impl Walk {
         cx: &mut Context<'_>,
         child: Child<'_>,
         sets: &[RuleSet<'_>],
-        (path, place): (&PathPrefix, &Place),
+        (path, (by, place)): (&PathPrefix, (usize, &Place)),
     ) {
         let chain = place.chain.iter().chain([child.key]).cloned().collect();
-        let place = Place { chain, hosts: child.hosts, ..place.clone() };
+        let place = Place { chain, by: Some(by), hosts: child.hosts, kept: place.kept.clone() };
         match child.content {
             ChildContent::Vertex(vertex) => {
                 for rule in &vertex.routes {
@@ -346,12 +349,15 @@ impl Walk {
         place: Place,
     ) {
         let Some(key) = place.chain.last().cloned() else { return };
+        let reached = place.hosts.len();
         let place = self.free(place, path);
         let mut servers = self.servers_of(route, &key);
         if let Some(object) = cx.object(&key) {
             servers.retain(|server| uncarried(cx, object, server).is_none());
         }
         let compiled = cx.query(&CompiledRoute(key.clone()));
+        let rules = compiled.as_ref().map_or(0, |route| route.rules.len());
+        self.paths = self.paths.saturating_add(rules.saturating_mul(reached));
         let (Some(compiled), false) = (compiled, place.hosts.is_empty()) else {
             self.push(path, &place, NodeEffect::Shadowed);
             return;
@@ -363,10 +369,9 @@ impl Walk {
 
     /// A place with the hosts of which nobody has the path yet, and no sibling hands it down.
     fn free(&self, place: Place, path: &PathPrefix) -> Place {
-        let parents: Arc<[ObjectKey]> = place.parents().into();
         let free = |host: &HostPattern| {
             !self.taken.contains(&(host.clone(), path.clone()))
-                && !self.handed.contains(&(parents.clone(), host.clone(), path.clone()))
+                && !self.handed.contains(&(place.by, host.clone(), path.clone()))
         };
         let hosts = place.hosts.iter().filter(|host| free(host)).cloned().collect();
         Place { hosts, ..place }

@@ -176,6 +176,7 @@ fn connected(prefix: &str, connected_at: Option<i64>) -> DelegationEntry {
     DelegationEntry::Connected {
         parent: key(Kind::InboundRoute, "prod", "root"),
         prefix: PathPrefix::parse(prefix).unwrap(),
+        fqdn: HostPattern::parse("www.example.com"),
         hosts: vec![HostPattern::parse("www.example.com"), HostPattern::parse("example.com")],
         connected_at,
     }
@@ -213,6 +214,31 @@ fn a_connection_begins_once_and_so_does_its_end() {
     // A connection after an interruption is a new one.
     let again = written(&third, &vertex(vec![connected("/a", None)])).unwrap();
     assert_eq!(again["delegationStatuses"], expected);
+}
+
+/// It was the first host of the connection.
+#[test]
+fn the_fqdn_of_a_connection_is_that_of_its_root() {
+    let of = |root: &str| match connected("/a", None) {
+        DelegationEntry::Connected { parent, prefix, connected_at, .. } => {
+            let hosts = vec![HostPattern::parse("example.com")];
+            let fqdn = HostPattern::parse(root);
+            DelegationEntry::Connected { parent, prefix, fqdn, hosts, connected_at }
+        }
+        other => other,
+    };
+    let told = |status: &Value, place: usize| {
+        let connected = &status["delegationStatuses"][place]["state"]["connected"];
+        (connected["fqdn"].clone(), connected["hosts"].clone(), connected["connectedAt"].clone())
+    };
+    let mut first = written(&Value::Null, &vertex(vec![of("www.example.com")])).unwrap();
+    assert_eq!(told(&first, 0), (json!("www.example.com"), json!(["example.com"]), json!(NOW)));
+    // A second root that hands the path over through the same parent begins on its own.
+    first["delegationStatuses"][0]["state"]["connected"]["connectedAt"] = json!(BEFORE);
+    let second = vertex(vec![of("www.example.com"), of("b.example.com")]);
+    let second = written(&first, &second).unwrap();
+    assert_eq!(told(&second, 0).2, json!(BEFORE));
+    assert_eq!(told(&second, 1), (json!("b.example.com"), json!(["example.com"]), json!(NOW)));
 }
 
 #[test]
