@@ -219,13 +219,12 @@ fn a_connection_begins_once_and_so_does_its_end() {
 /// It was the first host of the connection.
 #[test]
 fn the_fqdn_of_a_connection_is_that_of_its_root() {
-    let of = |root: &str| match connected("/a", None) {
-        DelegationEntry::Connected { parent, prefix, connected_at, .. } => {
-            let hosts = vec![HostPattern::parse("example.com")];
-            let fqdn = HostPattern::parse(root);
-            DelegationEntry::Connected { parent, prefix, fqdn, hosts, connected_at }
-        }
-        other => other,
+    let of = |root: &str| DelegationEntry::Connected {
+        parent: key(Kind::InboundRoute, "prod", "root"),
+        prefix: PathPrefix::parse("/a").unwrap(),
+        fqdn: HostPattern::parse(root),
+        hosts: vec![HostPattern::parse("example.com")],
+        connected_at: None,
     };
     let told = |status: &Value, place: usize| {
         let connected = &status["delegationStatuses"][place]["state"]["connected"];
