@@ -197,7 +197,7 @@ fn active<'c>(
 }
 
 /// The claims on claimed wildcards that cover a host, and on hosts below it.
-fn overlapping(
+pub(super) fn overlapping(
     cx: &mut Context<'_>,
     host: &HostPattern,
 ) -> (Vec<Arc<HostClaims>>, Vec<Arc<HostClaims>>) {

@@ -3,11 +3,12 @@
 use super::child::consents;
 use super::claims::valid;
 use super::condition::{reason_of, trees, words_of};
+use super::ownership::overlapping;
 use super::server_hosts::hosts_of;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimState, ClaimsOn, DelegationTree, HostClaim, NodeEffect, OverlappingClaims, TreeNode,
+    ClaimState, ClaimsOn, DelegationTree, HostClaim, NodeEffect, TreeNode,
 };
 use crate::query::delegation_state::{
     ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, OrphanReason, RouteEntry,
@@ -77,11 +78,11 @@ fn latest_of_others(cx: &mut Context<'_>, claim: &HostClaim) -> Option<i64> {
     if !claim.order.timeless || !claim.is_admitted() {
         return None;
     }
-    let all = cx.query(&OverlappingClaims(claim.host.clone()));
-    let others = all.claims.iter().filter(|other| {
-        let known = other.is_active() && !other.order.timeless;
-        known && other.root != claim.root && other.host.overlaps(&claim.host)
-    });
+    let on_host = cx.query(&ClaimsOn(claim.host.clone()));
+    let (above, below) = overlapping(cx, &claim.host);
+    let all = above.iter().chain(&below).chain([&on_host]).flat_map(|on| &on.claims);
+    let others =
+        all.filter(|other| other.is_active() && !other.order.timeless && other.root != claim.root);
     others.map(|other| other.order.time).max()
 }
 
