@@ -3,7 +3,7 @@
 use super::child::consents;
 use super::claims::valid;
 use super::condition::{reason_of, trees, words_of};
-use super::ownership::overlapping;
+use super::ownership::active_around;
 use super::server_hosts::hosts_of;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
@@ -78,11 +78,9 @@ fn latest_of_others(cx: &mut Context<'_>, claim: &HostClaim) -> Option<i64> {
     if !claim.order.timeless || !claim.is_admitted() {
         return None;
     }
-    let on_host = cx.query(&ClaimsOn(claim.host.clone()));
-    let (above, below) = overlapping(cx, &claim.host);
-    let all = above.iter().chain(&below).chain([&on_host]).flat_map(|on| &on.claims);
-    let others =
-        all.filter(|other| other.is_active() && !other.order.timeless && other.root != claim.root);
+    let all = active_around(cx, &claim.host);
+    let others = all.iter().flat_map(|claims| claims.iter());
+    let others = others.filter(|other| !other.order.timeless && other.root != claim.root);
     others.map(|other| other.order.time).max()
 }
 
