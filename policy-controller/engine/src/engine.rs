@@ -89,6 +89,7 @@ impl Engine {
                 | QueryKey::OwnersAround(_)
                 | QueryKey::OwnedBelow(_)
                 | QueryKey::DecidedClaims(_)
+                | QueryKey::ActiveClaims(_)
                 | QueryKey::ClaimsOn(_)
                 | QueryKey::HoldersOf(_)
                 | QueryKey::OverlappingClaims(_)

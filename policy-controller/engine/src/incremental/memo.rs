@@ -12,11 +12,11 @@ use crate::config::ControllerConfig;
 use crate::index::{Edge, Index, Input, KindSet, Touched};
 use crate::query::condition::{Conditions, ObjectCondition};
 use crate::query::delegation::{
-    AdmissionRules, ClaimedWildcard, ClaimsOn, ConstrainedRoutesOf, DecidedClaims, DelegatedRoutes,
-    DelegatedRoutesOf, DelegationTree, HoldersOf, HostClaim, HostClaims, HostOwner, HostPaths,
-    IsTreeHost, Labelled, ObjectsIn, OverlappingClaims, OwnedBelow, OwnerTable, OwnersAround,
-    OwnersUnder, PathsOf, RootClaims, RootsUnder, TreeHosts, TreeHostsOf, TreeOf, TreeRoutes,
-    TreeRoutesOf,
+    ActiveClaims, AdmissionRules, ClaimedWildcard, ClaimsOn, ConstrainedRoutesOf, DecidedClaims,
+    DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostClaim, HostClaims,
+    HostOwner, HostPaths, IsTreeHost, Labelled, ObjectsIn, OverlappingClaims, OwnedBelow,
+    OwnerTable, OwnersAround, OwnersUnder, PathsOf, RootClaims, RootsUnder, TreeHosts, TreeHostsOf,
+    TreeOf, TreeRoutes, TreeRoutesOf,
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
@@ -132,6 +132,7 @@ queries! {
     OwnersAround => Arc<[HostOwner]>,
     OwnedBelow => bool,
     DecidedClaims => Arc<HostClaims>,
+    ActiveClaims => Arc<[HostClaim]>,
     ClaimsOn => Arc<HostClaims>,
     HoldersOf => Arc<[ObjectKey]>,
     OverlappingClaims => Arc<HostClaims>,

@@ -42,6 +42,10 @@ pub(crate) struct OwnedBelow {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DecidedClaims(pub(crate) HostPattern);
 
+/// The active claims on a host, none marked as shared. Claims that are lost change nothing here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ActiveClaims(pub(crate) HostPattern);
+
 /// The claims on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ClaimsOn(pub(crate) HostPattern);

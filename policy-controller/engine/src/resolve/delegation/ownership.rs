@@ -7,9 +7,9 @@ use super::claims::{in_order, is_strict};
 use crate::incremental::{Context, query};
 use crate::index::Edge;
 use crate::query::delegation::{
-    AdmissionRules, ClaimRefusal, ClaimState, ClaimedWildcard, ClaimsOn, DecidedClaims, HoldersOf,
-    HostClaim, HostClaims, HostOwner, OwnedBelow, OwnerTable, OwnersAround, OwnersUnder,
-    RootClaims, RootsUnder,
+    ActiveClaims, AdmissionRules, ClaimRefusal, ClaimState, ClaimedWildcard, ClaimsOn,
+    DecidedClaims, HoldersOf, HostClaim, HostClaims, HostOwner, OwnedBelow, OwnerTable,
+    OwnersAround, OwnersUnder, RootClaims, RootsUnder,
 };
 use policy_core::HostPattern;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -20,6 +20,7 @@ query!(OwnersUnder, Arc<OwnerTable>, owners_under);
 query!(OwnedBelow, bool, is_owned_below);
 query!(OwnersAround, Arc<[HostOwner]>, owners_around);
 query!(DecidedClaims, Arc<HostClaims>, decided);
+query!(ActiveClaims, Arc<[HostClaim]>, active_claims);
 query!(ClaimsOn, Arc<HostClaims>, claims_on);
 
 fn wildcard(suffix: &Arc<str>) -> HostPattern {
@@ -161,6 +162,24 @@ fn decide(claims: &mut [HostClaim], strict: bool, around: &[HostOwner]) {
             claim.state = ClaimState::Inactive(ClaimRefusal::AlreadyClaimed(holder));
         }
     }
+}
+
+fn active_claims(query: &ActiveClaims, cx: &mut Context<'_>) -> Arc<[HostClaim]> {
+    let decided = cx.query(&DecidedClaims(query.0.clone()));
+    decided.claims.iter().filter(|claim| claim.is_active()).cloned().collect()
+}
+
+/// The active claims on a host, on claimed wildcards above it, and on hosts below it.
+pub(super) fn active_around(cx: &mut Context<'_>, host: &HostPattern) -> Vec<Arc<[HostClaim]>> {
+    let mut hosts: BTreeSet<HostPattern> = wildcards_above(cx, host).into_iter().collect();
+    hosts.insert(host.clone());
+    if let HostPattern::Suffix(name) = host {
+        for claims in claims_under(cx, name) {
+            let under = claims.iter().filter(|claim| host.covers(&claim.host));
+            hosts.extend(under.map(|claim| claim.host.clone()));
+        }
+    }
+    hosts.into_iter().map(|host| cx.query(&ActiveClaims(host))).collect()
 }
 
 fn claims_on(query: &ClaimsOn, cx: &mut Context<'_>) -> Arc<HostClaims> {

@@ -3,7 +3,7 @@
 use super::ownership::wildcards_above;
 use crate::incremental::{Context, query};
 use crate::query::delegation::{
-    ClaimsOn, DelegationTree, HostPaths, ObjectsIn, PathTable, PathsOf, TreeOf,
+    ActiveClaims, DelegationTree, HostPaths, ObjectsIn, PathTable, PathsOf, TreeOf,
 };
 use policy_core::HostPattern;
 use policy_crds::ObjectKey;
@@ -47,9 +47,9 @@ fn paths_of(query: &PathsOf, cx: &mut Context<'_>) -> Arc<HostPaths> {
     let host = &query.0;
     let mut patterns = vec![host.clone()];
     patterns.extend(wildcards_above(cx, host));
-    let claims: Vec<_> = patterns.iter().map(|one| cx.query(&ClaimsOn(one.clone()))).collect();
+    let claims: Vec<_> = patterns.iter().map(|one| cx.query(&ActiveClaims(one.clone()))).collect();
     let levels = patterns.iter().zip(&claims).map(|(pattern, claims)| {
-        let active = claims.claims.iter().filter(|claim| claim.is_active());
+        let active = claims.iter();
         (pattern, active.map(|claim| (claim.path.as_str(), &claim.root)).collect())
     });
     let held = Held(levels.collect());

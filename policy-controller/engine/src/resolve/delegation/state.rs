@@ -3,12 +3,12 @@
 use super::child::consents;
 use super::claims::valid;
 use super::condition::{MAX_SAID, reason_of, refusals, trees, words_of};
+use super::ownership::active_around;
 use super::server_hosts::hosts_of;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimState, ClaimsOn, DelegationTree, EdgeFault, HostClaim, NodeEffect, OverlappingClaims,
-    TreeNode,
+    ClaimState, ClaimsOn, DelegationTree, EdgeFault, HostClaim, NodeEffect, TreeNode,
 };
 use crate::query::delegation_state::{
     ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, OrphanReason, RouteEntry,
@@ -146,11 +146,9 @@ fn latest_of_others(cx: &mut Context<'_>, claim: &HostClaim) -> Option<i64> {
     if !claim.order.timeless || !claim.is_admitted() {
         return None;
     }
-    let all = cx.query(&OverlappingClaims(claim.host.clone()));
-    let others = all.claims.iter().filter(|other| {
-        let known = other.is_active() && !other.order.timeless;
-        known && other.root != claim.root && other.host.overlaps(&claim.host)
-    });
+    let all = active_around(cx, &claim.host);
+    let others = all.iter().flat_map(|claims| claims.iter());
+    let others = others.filter(|other| !other.order.timeless && other.root != claim.root);
     others.map(|other| other.order.time).max()
 }
 

@@ -1,8 +1,6 @@
 //! The tree of a root: the walk along its delegations.
 
-use super::child::{
-    Child, ChildContent, Delegator, children, fault, inbound_parent, unlisted,
-};
+use super::child::{Child, ChildContent, Delegator, children, fault, inbound_parent, unlisted};
 use super::claims::valid;
 use super::kept::{Kept, RuleSet, beside, together};
 use super::serving::served;
