@@ -446,7 +446,7 @@ mod tests {
     use policy_crds::Kind;
 
     /// The rules of a tree that are of this kind, by a pass over all.
-    fn scan<'t>(tree: &'t DelegationTree, is: impl Fn(&TreeNode) -> bool) -> Vec<&'t TreeNode> {
+    fn scan(tree: &DelegationTree, is: impl Fn(&TreeNode) -> bool) -> Vec<&TreeNode> {
         tree.nodes.iter().filter(|node| is(node)).collect()
     }
 
