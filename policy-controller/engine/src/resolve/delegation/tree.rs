@@ -158,8 +158,6 @@ impl Walk {
         rule: &InboundRule,
         place: Place,
     ) {
-        // Those that others have cost as much.
-        self.paths = self.paths.saturating_add(place.hosts.len());
         let kept = place.kept.iter().any(|kept| kept.contains(&rule.path));
         let place = self.free(place, &rule.path);
         if kept || place.hosts.is_empty() {
@@ -347,15 +345,12 @@ impl Walk {
         place: Place,
     ) {
         let Some(key) = place.chain.last().cloned() else { return };
-        let reached = place.hosts.len();
         let place = self.free(place, path);
         let mut servers = self.servers_of(route, &key);
         if let Some(object) = cx.object(&key) {
             servers.retain(|server| uncarried(cx, object, server).is_none());
         }
         let compiled = cx.query(&CompiledRoute(key.clone()));
-        let rules = compiled.as_ref().map_or(0, |route| route.rules.len());
-        self.paths = self.paths.saturating_add(rules.saturating_mul(reached));
         let (Some(compiled), false) = (compiled, place.hosts.is_empty()) else {
             self.push(path, &place, NodeEffect::Shadowed);
             return;
