@@ -61,10 +61,8 @@ impl Finder<'_> {
             }
             let attached = self.query(&AttachedRoutesOf(server.clone()));
             // Of two that are accepted one is left.
-            // A Server of a tree stays closed without the route.
-            let closed = self.query(&TreeHostsOf(server.clone())).bound;
             let several = attached.routes.len() > 1;
-            if closed || !attached.bound || several || !self.grants(&server) {
+            if !attached.bound || several || !self.grants(&server) {
                 continue;
             }
             let mut without = self.index.clone();

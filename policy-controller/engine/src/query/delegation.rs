@@ -307,22 +307,31 @@ pub(crate) struct HostPaths {
     pub(crate) trees: Vec<(ObjectKey, Arc<DelegationTree>)>,
     /// The tree and the node of each path.
     pub(crate) table: PathTable,
+    /// Those among them that nobody has: a wildcard's, whose namespace claims a nearer pattern.
+    pub(crate) closed: BTreeSet<PathPrefix>,
 }
 
 /// The paths of a host with the place of the tree and of the rule that has each.
 pub(crate) type PathTable = BTreeMap<PathPrefix, (usize, usize)>;
 
+impl HostPaths {
+    /// The rule that has a path.
+    pub(crate) fn node(&self, path: &str) -> Option<&TreeNode> {
+        let (tree, node) = self.table.get(path)?;
+        self.trees.get(*tree)?.1.nodes.get(*node)
+    }
+
+    /// True if a Server answers a path that has a rule of its own.
+    pub(crate) fn is_answered(&self, path: &str, server: &ObjectKey) -> bool {
+        !self.closed.contains(path)
+            && self.node(path).is_some_and(|node| node.servers().contains(server))
+    }
+}
+
 impl HostOwner {
     /// True if it is in another namespace.
     pub(crate) fn is_foreign(&self, namespace: &str) -> bool {
         *self.root.namespace != *namespace
-    }
-}
-
-impl HostClaims {
-    /// The active claims of a root on a host.
-    pub(crate) fn active<'a>(&'a self, root: &'a ObjectKey) -> impl Iterator<Item = &'a HostClaim> {
-        self.claims.iter().filter(move |claim| claim.root == *root && claim.is_active())
     }
 }
 

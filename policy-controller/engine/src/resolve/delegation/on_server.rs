@@ -58,21 +58,20 @@ fn of_tree(query: &TreeRoutesOf, cx: &mut Context<'_>) -> Arc<TreeRoutes> {
     let mut denied: BTreeMap<usize, Vec<HostPattern>> = BTreeMap::new();
     for host in hosts_on(cx, &tree, server) {
         let paths = cx.query(&PathsOf(host.clone()));
-        let HostPaths { trees, table } = &*paths;
-        let own = trees.iter().position(|(key, _)| key == root);
-        for (path, (tree, node)) in table {
-            let Some(found) = node_at(trees, *tree, *node) else { continue };
+        let own = paths.trees.iter().position(|(key, _)| key == root);
+        for (path, (tree, node)) in &paths.table {
+            let Some(found) = paths.node(path.as_str()) else { continue };
             let is_own = Some(*tree) == own;
-            if found.servers().contains(server) {
-                let others = others(trees, (table, path), found, server);
+            if paths.is_answered(path.as_str(), server) {
+                let others = others(&paths, path, found, server);
                 let before = others.iter().filter(|kept| kept.before_calls);
-                let before = before.filter_map(|kept| table.get(&kept.path));
+                let before = before.filter_map(|kept| paths.table.get(&kept.path));
                 let before = before.filter(|(tree, _)| Some(*tree) == own);
                 first.extend(before.map(|(_, node)| (*node, host.clone())));
                 if is_own {
                     permitted.entry((*node, others)).or_default().push(host.clone());
                 }
-            } else if is_own && is_below_own(trees, table, path, server) {
+            } else if is_own && is_below_own(&paths, path, server) {
                 denied.entry(*node).or_default().push(host.clone());
             }
         }
@@ -134,52 +133,36 @@ fn inside<'t>(table: &'t PathTable, path: &'t PathPrefix) -> impl Iterator<Item 
 
 /// The paths inside that of a route, which others have on a host.
 fn others(
-    trees: &[(ObjectKey, Arc<DelegationTree>)],
-    (table, path): (&PathTable, &PathPrefix),
+    paths: &HostPaths,
+    path: &PathPrefix,
     node: &TreeNode,
     server: &ObjectKey,
 ) -> BTreeSet<Kept> {
     let NodeEffect::Route { route, .. } = &node.effect else { return BTreeSet::new() };
     let is_http = |other: &TreeNode| match &other.effect {
-        NodeEffect::Route { servers, route } => {
-            route.kind != RouteKind::Grpc && servers.contains(server)
-        }
+        NodeEffect::Route { route, .. } => route.kind != RouteKind::Grpc,
         NodeEffect::Serves { .. }
         | NodeEffect::Delegates { .. }
         | NodeEffect::Denied(_)
         | NodeEffect::Shadowed
         | NodeEffect::Inactive => false,
     };
-    let kept = inside(table, path).map(|other| {
-        let at = table.get(other).and_then(|(tree, node)| node_at(trees, *tree, *node));
+    let kept = inside(&paths.table, path).map(|other| {
+        let is_route = paths.node(other.as_str()).is_some_and(is_http);
         // Matches of an HTTPRoute at the path would be outranked, too.
         let before_calls = route.kind == RouteKind::Grpc
             && other.segments().count() == 2
-            && at.is_some_and(|at| !is_http(at));
+            && !(is_route && paths.is_answered(other.as_str(), server));
         Kept { path: other.clone(), before_calls }
     });
     kept.collect()
 }
 
-fn node_at(
-    trees: &[(ObjectKey, Arc<DelegationTree>)],
-    tree: usize,
-    node: usize,
-) -> Option<&TreeNode> {
-    trees.get(tree)?.1.nodes.get(node)
-}
-
 /// True if the nearest path above another is answered by a Server, which would answer the other too.
-fn is_below_own(
-    trees: &[(ObjectKey, Arc<DelegationTree>)],
-    table: &PathTable,
-    path: &PathPrefix,
-    server: &ObjectKey,
-) -> bool {
-    let above = path.and_above().skip(1).find_map(|above| table.get(above));
-    above
-        .and_then(|(tree, node)| node_at(trees, *tree, *node))
-        .is_some_and(|above| above.servers().contains(server))
+fn is_below_own(paths: &HostPaths, path: &PathPrefix, server: &ObjectKey) -> bool {
+    let mut above = path.and_above().skip(1);
+    let above = above.find(|above| paths.table.contains_key(*above));
+    above.is_some_and(|above| paths.is_answered(above, server))
 }
 
 /// The hosts of a rule: those on which its path comes before calls of a whole service, and the rest.

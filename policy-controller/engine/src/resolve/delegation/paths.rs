@@ -30,16 +30,16 @@ struct Held<'c>(Vec<(&'c HostPattern, Holders<'c>)>);
 
 impl<'c> Held<'c> {
     /// The root that holds a path, and the pattern by which it does: the longest claim that contains
-    /// the path, of the nearest pattern that has one.
-    fn holder(&self, path: &PathPrefix) -> Option<(&'c HostPattern, &'c ObjectKey)> {
+    /// the path, of the nearest pattern that has one. True if nobody has the path instead.
+    fn holder(&self, path: &PathPrefix) -> Option<(&'c HostPattern, &'c ObjectKey, bool)> {
         let (level, pattern, root) =
             self.0.iter().enumerate().find_map(|(level, (pattern, holders))| {
                 let root = path.and_above().find_map(|path| holders.get(path))?;
                 Some((level, *pattern, *root))
             })?;
         let mut nearer = self.0.iter().take(level).flat_map(|(_, holders)| holders.values());
-        let is_hidden = nearer.any(|nearer| nearer.namespace == root.namespace);
-        (!is_hidden).then_some((pattern, root))
+        let is_closed = nearer.any(|nearer| nearer.namespace == root.namespace);
+        Some((pattern, root, is_closed))
     }
 }
 
@@ -57,24 +57,29 @@ fn paths_of(query: &PathsOf, cx: &mut Context<'_>) -> Arc<HostPaths> {
     let roots: BTreeSet<&ObjectKey> = roots.collect();
     let trees = roots.into_iter().map(|root| (root.clone(), cx.query(&TreeOf(root.clone()))));
     let trees: Vec<_> = trees.collect();
-    let table = table(&trees, &held);
-    Arc::new(HostPaths { trees, table })
+    let (table, closed) = table(&trees, &held);
+    Arc::new(HostPaths { trees, table, closed })
 }
 
 /// The paths of a host with the rule that has each: a path is that of the root with the longest
 /// claim that contains it, whatever another root hands down there; within a tree the child has it
-/// before the rule that delegates to it.
-fn table(trees: &[(ObjectKey, Arc<DelegationTree>)], held: &Held<'_>) -> PathTable {
-    let mut table = PathTable::new();
+/// before the rule that delegates to it. A path that nobody has is in the table, too, because a shorter
+/// one of another namespace would answer it.
+fn table(
+    trees: &[(ObjectKey, Arc<DelegationTree>)],
+    held: &Held<'_>,
+) -> (PathTable, BTreeSet<PathPrefix>) {
+    let (mut table, mut closed) = (PathTable::new(), BTreeSet::new());
     for (t, (root, tree)) in trees.iter().enumerate() {
         for (n, node) in tree.nodes.iter().enumerate().filter(|(_, node)| node.has_path()) {
-            let holds = |(pattern, holder): (&HostPattern, &ObjectKey)| {
-                holder == root && node.hosts.contains(pattern)
-            };
-            if held.holder(&node.path).is_some_and(holds) {
+            let Some((pattern, holder, is_closed)) = held.holder(&node.path) else { continue };
+            if holder == root && node.hosts.contains(pattern) {
                 table.insert(node.path.clone(), (t, n));
+                if is_closed {
+                    closed.insert(node.path.clone());
+                }
             }
         }
     }
-    table
+    (table, closed)
 }

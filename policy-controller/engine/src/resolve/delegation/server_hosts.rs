@@ -6,7 +6,7 @@ use super::tree::is_child;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::delegation::{
-    ClaimsOn, HoldersOf, HostPaths, IsTreeHost, PathsOf, RootsUnder, TreeHosts, TreeHostsOf,
+    ActiveClaims, HoldersOf, HostPaths, IsTreeHost, PathsOf, RootsUnder, TreeHosts, TreeHostsOf,
 };
 use policy_core::HostPattern;
 use policy_crds::resource::InboundRoute;
@@ -20,9 +20,8 @@ query!(TreeHostsOf, Arc<TreeHosts>, tree_hosts);
 query!(IsTreeHost, bool, is_tree_host);
 
 fn holders_of(query: &HoldersOf, cx: &mut Context<'_>) -> Arc<[ObjectKey]> {
-    let claims = cx.query(&ClaimsOn(query.0.clone()));
-    let active = claims.claims.iter().filter(|claim| claim.is_active());
-    let roots: BTreeSet<&ObjectKey> = active.map(|claim| &claim.root).collect();
+    let claims = cx.query(&ActiveClaims(query.0.clone()));
+    let roots: BTreeSet<&ObjectKey> = claims.iter().map(|claim| &claim.root).collect();
     roots.into_iter().cloned().collect()
 }
 
@@ -138,12 +137,7 @@ fn with_hosts_below(
 
 /// True if a tree has a rule that the Server answers.
 fn is_reached(paths: &HostPaths, server: &ObjectKey) -> bool {
-    let mut places = paths.table.values();
-    places.any(|(tree, node)| {
-        let tree = paths.trees.get(*tree);
-        let node = tree.and_then(|(_, tree)| tree.nodes.get(*node));
-        node.is_some_and(|node| node.servers().contains(server))
-    })
+    paths.table.keys().any(|path| paths.is_answered(path.as_str(), server))
 }
 
 /// Hosts without those that nobody holds and that are below a wildcard that somebody holds: its tree

@@ -132,23 +132,22 @@ fn claims(cx: &mut Context<'_>, key: &ObjectKey, root: &VirtualHost) -> Vec<Clai
         let own = |claim: &&HostClaim| claim.root == *key && claim.host == *host;
         let mut own: Vec<&HostClaim> = claims.claims.iter().filter(own).collect();
         own.sort_by(|a, b| a.path.cmp(&b.path));
+        let begins = |claim: &&HostClaim| claim.order.timeless && claim.is_admitted();
+        let latest = own.iter().any(begins).then(|| latest_of_others(cx, host, key)).flatten();
         for claim in own {
-            let after = latest_of_others(cx, claim);
+            let after = latest.filter(|_| begins(&claim));
             entries.push(ClaimEntry { after, ..entry(claim) });
         }
     }
     entries
 }
 
-/// The latest time of the claims of other roots that are in force on the host of a claim without a time,
-/// and on hosts that overlap with it.
-fn latest_of_others(cx: &mut Context<'_>, claim: &HostClaim) -> Option<i64> {
-    if !claim.order.timeless || !claim.is_admitted() {
-        return None;
-    }
-    let all = active_around(cx, &claim.host);
+/// The latest time of the claims of other roots that are in force on a host, and on hosts that overlap
+/// with it.
+fn latest_of_others(cx: &mut Context<'_>, host: &HostPattern, root: &ObjectKey) -> Option<i64> {
+    let all = active_around(cx, host);
     let others = all.iter().flat_map(|claims| claims.iter());
-    let others = others.filter(|other| !other.order.timeless && other.root != claim.root);
+    let others = others.filter(|other| !other.order.timeless && other.root != *root);
     others.map(|other| other.order.time).max()
 }
 

@@ -6,7 +6,9 @@ use super::kept::{Kept, RuleSet, beside, together};
 use super::serving::served;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
-use crate::query::delegation::{ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf};
+use crate::query::delegation::{
+    ActiveClaims, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf,
+};
 use crate::query::policy::CompiledRoute;
 use crate::resolve::carried::uncarried;
 use policy_core::{
@@ -81,8 +83,8 @@ fn of_root<'r>(
     let mut places: Vec<(&InboundRule, Option<Place>)> =
         root.routes.iter().map(|rule| (rule, None)).collect();
     for host in &own.hosts {
-        let claims = cx.query(&ClaimsOn(host.clone()));
-        for claim in claims.active(key).filter(|claim| claim.host == *host) {
+        let claims = cx.query(&ActiveClaims(host.clone()));
+        for claim in claims.iter().filter(|claim| claim.root == *key) {
             let Some((_, place)) = places.iter_mut().find(|(rule, _)| rule.path == claim.path)
             else {
                 continue;
@@ -91,7 +93,7 @@ fn of_root<'r>(
                 Some(place) => place.hosts.push(host.clone()),
                 None => {
                     let (chain, hosts) = (Arc::from([key.clone()]), vec![host.clone()]);
-                    *place = Some(Place { chain, by: None, hosts, kept: Vec::new() });
+                    *place = Some(Place { chain, by: None, hosts, kept: Arc::default() });
                 }
             }
         }
@@ -118,7 +120,7 @@ struct Place {
     /// The hosts that reach it.
     hosts: Vec<HostPattern>,
     /// Paths that ancestors keep, although they are inside what is delegated.
-    kept: Vec<PathPrefix>,
+    kept: Arc<BTreeSet<PathPrefix>>,
 }
 
 impl Place {
@@ -129,7 +131,7 @@ impl Place {
         let hosts: Vec<HostPattern> = hosts.cloned().collect();
         let inside = set.paths.iter().copied().filter(|own| *own != path);
         let kept = self.kept.iter().chain(inside).filter(|kept| path.contains(kept));
-        let kept = kept.cloned().collect();
+        let kept = Arc::new(kept.cloned().collect());
         (!hosts.is_empty()).then(|| Self { chain: self.chain.clone(), by: self.by, hosts, kept })
     }
 }
@@ -158,7 +160,7 @@ impl Walk {
         rule: &InboundRule,
         place: Place,
     ) {
-        let kept = place.kept.iter().any(|kept| kept.contains(&rule.path));
+        let kept = rule.path.and_above().any(|above| place.kept.contains(above));
         let place = self.free(place, &rule.path);
         if kept || place.hosts.is_empty() {
             self.push(&rule.path, &place, NodeEffect::Shadowed);
@@ -215,6 +217,15 @@ impl Walk {
             // An expression could match what an ancestor keeps.
             allow_regex: self.allow_regex && place.kept.is_empty(),
         };
+        if self.visits > MAX_VISITS {
+            let message = format!("the tree has {MAX_VISITS} objects without it");
+            self.push(
+                path,
+                place,
+                NodeEffect::Denied(vec![fault(Reason::TooLarge, message, None)]),
+            );
+            return;
+        }
         let found = match children(cx, &from, delegate) {
             Ok(found) => found,
             Err(fault) => {
@@ -223,12 +234,13 @@ impl Walk {
             }
         };
         self.push(path, place, NodeEffect::Shadowed);
+        let of = place.chain.last().map(|object| &*object.namespace);
         let (mut accepted, mut refused) = (Vec::new(), Vec::new());
         let mut closed: BTreeSet<HostPattern> = place.hosts.iter().cloned().collect();
         for child in found {
             // Refused ones cost too.
             self.visits = self.visits.saturating_add(1);
-            let child = child.and_then(|child| self.carried(cx, &child).map(|()| child));
+            let child = child.and_then(|child| self.carried(cx, &child, of).map(|()| child));
             let child = child.and_then(|child| self.bounded(&child, place).map(|()| child));
             match child {
                 Ok(child) => {
@@ -256,7 +268,12 @@ impl Walk {
     }
 
     /// Checks that a Server can answer for a route.
-    fn carried(&self, cx: &mut Context<'_>, child: &Child<'_>) -> Result<(), EdgeFault> {
+    fn carried(
+        &self,
+        cx: &mut Context<'_>,
+        child: &Child<'_>,
+        parent: Option<&str>,
+    ) -> Result<(), EdgeFault> {
         let ChildContent::Route(route) = child.content else { return Ok(()) };
         let servers = self.servers_of(route, child.key);
         let of = || Some(child.key.clone());
@@ -265,6 +282,15 @@ impl Walk {
         let mut refused = None;
         for server in &servers {
             match uncarried(cx, object, server) {
+                // The delegator and the route do not learn of a Server in another namespace.
+                Some((reason, _)) if server.namespace != child.key.namespace => {
+                    let message = "the Server of the root cannot answer for it".into();
+                    refused = Some((reason, message));
+                }
+                Some((reason, _)) if Some(&*server.namespace) != parent => {
+                    let message = format!("no Server that {} names can answer for it", child.key);
+                    refused = Some((reason, message.into()));
+                }
                 Some(why) => refused = Some(why),
                 None => return Ok(()),
             }
