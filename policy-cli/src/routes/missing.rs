@@ -159,7 +159,7 @@ impl<'a> Missing<'a> {
     }
 }
 
-/// What a refused delegation lacks.
+/// The parts that a refused delegation lacks.
 #[derive(Default)]
 struct Lack {
     /// The message in place of the delegator's, which knows nothing of other namespaces.

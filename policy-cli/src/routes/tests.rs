@@ -4,13 +4,10 @@ use super::*;
 use crate::cluster::permissions::ListScope;
 use crate::cluster::settings::{Settings, SettingsFlags};
 use crate::output::Paint;
-use std::path::Path;
 
-/// What `routes HOST` says of these manifests to somebody who may list one namespace.
+/// The text of `routes HOST` for a user who may list one namespace.
 fn seen_from(namespace: &str, manifests: &str, host: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("all.yaml"), manifests).unwrap();
-    text(folder.path(), host, |inventory| {
+    text(manifests, host, |inventory| {
         for kind in DECIDING.into_iter().chain([Kind::AuthorizationPolicy]) {
             let refusal = "forbidden".into();
             let scope = ListScope::Namespace { namespace: namespace.into(), refusal };
@@ -19,12 +16,20 @@ fn seen_from(namespace: &str, manifests: &str, host: &str) -> String {
     })
 }
 
-fn text(folder: &Path, host: &str, change: impl FnOnce(&mut Inventory)) -> String {
+/// The text of `routes HOST` about these manifests, with rights changed.
+fn text(manifests: &str, host: &str, change: impl FnOnce(&mut Inventory)) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("all.yaml"), manifests).unwrap();
     let settings = Settings::of_directory(&SettingsFlags::default());
-    let mut inventory = Inventory::of_directory(folder, Scope::All, settings).unwrap();
+    let mut inventory = Inventory::of_directory(folder.path(), Scope::All, settings).unwrap();
     change(&mut inventory);
     let host = host::parse(host).unwrap();
     report(&inventory, Some(&host)).unwrap().text(Paint::plain())
+}
+
+/// The user may list no objects of a kind.
+fn hide(inventory: &mut Inventory, kind: Kind) {
+    inventory.permissions.record(kind, ListScope::Denied { refusal: "forbidden".into() });
 }
 
 const ROOT: &str = r"
@@ -69,11 +74,9 @@ spec:
   delegatedFrom: [{fqdn: other.example.com}]
   routes: [{match: /legal, servers: [{name: desk}]}]
 ";
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("all.yaml"), format!("{ROOT}{child}")).unwrap();
-    let seen = text(folder.path(), "www.example.com", |inventory| {
-        let refusal = "forbidden".into();
-        inventory.permissions.record(Kind::ReferenceGrant, ListScope::Denied { refusal });
+    let manifests = format!("{ROOT}{child}");
+    let seen = text(&manifests, "www.example.com", |inventory| {
+        hide(inventory, Kind::ReferenceGrant);
     });
     assert!(seen.contains("/legal  denied\n"), "{seen}");
     assert!(
@@ -90,13 +93,11 @@ kind: Server
 metadata: {name: own, namespace: site}
 spec: {podSelector: {}, port: 8080, proxyProtocol: HTTP/1}
 ";
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("all.yaml"), format!("{ROOT}{server}")).unwrap();
-    let all = text(folder.path(), "www.example.com", |_| ());
+    let manifests = format!("{ROOT}{server}");
+    let all = text(&manifests, "www.example.com", |_| ());
     assert!(all.contains("nobody may call: no policy grants it"), "{all}");
-    let seen = text(folder.path(), "www.example.com", |inventory| {
-        let refusal = "forbidden".into();
-        inventory.permissions.record(Kind::AuthorizationPolicy, ListScope::Denied { refusal });
+    let seen = text(&manifests, "www.example.com", |inventory| {
+        hide(inventory, Kind::AuthorizationPolicy);
     });
     assert!(!seen.contains("nobody may call"), "{seen}");
     let told = "others may call by policies that are not visible to you: \
@@ -131,12 +132,10 @@ spec:
   delegatedFrom: [{fqdn: www.example.com}, {fqdn: example.com}]
   routes: [{match: /some, servers: [{name: own}]}]
 ";
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("all.yaml"), children).unwrap();
-    let www = text(folder.path(), "www.example.com", |_| ());
+    let www = text(children, "www.example.com", |_| ());
     assert!(!www.contains("consent"), "{www}");
     assert!(www.contains("/some  shadowed: InboundRoute site/older has /some"), "{www}");
-    let alias = text(folder.path(), "example.com", |_| ());
+    let alias = text(children, "example.com", |_| ());
     // The younger one has the path there.
     assert!(alias.contains("InboundRoute site/younger"), "{alias}");
     assert!(!alias.contains("shadowed") && !alias.contains("consent"), "{alias}");
@@ -156,9 +155,7 @@ spec:
         )
     };
     let all = [root("first", 1), root("second", 1), root("third", 2)].join("---\n");
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("all.yaml"), all).unwrap();
-    let seen = text(folder.path(), "www.example.com", |_| ());
+    let seen = text(&all, "www.example.com", |_| ());
     let words = |root: &str| {
         let of_root = |line: &&str| line.contains(root) && line.contains("  inactive  ");
         seen.lines().find(of_root).unwrap_or_else(|| panic!("{seen}"))

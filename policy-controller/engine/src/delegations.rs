@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(without[1], format!("orphaned old19 ParentRemoved Some({})", SECONDS + 19));
         assert_eq!(without[15], format!("orphaned old5 ParentRemoved Some({})", SECONDS + 5));
 
-        // Who never was connected has no former parent.
+        // A vertex that was never connected has no former parent.
         let [_, without, _] = places("/team", "{}");
         assert_eq!(without, ["rejected root RefNotPermitted"]);
     }

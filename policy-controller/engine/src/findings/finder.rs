@@ -4,6 +4,7 @@ use super::finding::{Finding, FindingKind};
 use crate::config::ControllerConfig;
 use crate::incremental::{Memo, Query};
 use crate::index::Index;
+use crate::source::{Batch, Change};
 use policy_crds::{Body, Object, ObjectKey, Resource};
 
 /// Computes the findings about objects. The index must have been listed completely, because an
@@ -44,6 +45,14 @@ impl<'a> Finder<'a> {
         findings.extend(self.foreign_identities(key, resource));
         findings.extend(self.wide_grants(object));
         findings
+    }
+
+    /// The objects without one of them.
+    pub(super) fn without(&self, object: &ObjectKey) -> Index {
+        let mut without = self.index.clone();
+        let changes = vec![Change::Delete(object.clone())];
+        without.apply(&Batch { changes, ..Batch::default() });
+        without
     }
 
     /// The answer to a query.

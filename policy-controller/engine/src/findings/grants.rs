@@ -7,7 +7,6 @@ use crate::index::parents;
 use crate::query::delegation::{DelegatedRoutesOf, TreeHostsOf};
 use crate::query::grant::ServerGrants;
 use crate::query::policy::AttachedRoutesOf;
-use crate::source::{Batch, Change};
 use policy_core::{DefaultPolicy, ObjectRef, Route};
 use policy_crds::resource::Server;
 use policy_crds::{Body, Object, ObjectKey, Resource};
@@ -54,6 +53,7 @@ impl Finder<'_> {
             .filter_map(|parent| ObjectKey::server_of(parent, &key.namespace))
             .collect();
         let mut findings = Vec::new();
+        let mut without = None;
         for server in servers {
             // A tree keeps the Server closed without the route, too.
             if self.query(&TreeHostsOf(server.clone())).bound {
@@ -65,11 +65,9 @@ impl Finder<'_> {
             if !attached.bound || several || !self.grants(&server) {
                 continue;
             }
-            let mut without = self.index.clone();
-            let changes = vec![Change::Delete(key.clone())];
-            without.apply(&Batch { changes, ..Batch::default() });
+            let without = without.get_or_insert_with(|| self.without(key));
             let (after, _) =
-                Memo::default().query(&AttachedRoutesOf(server.clone()), &without, self.config);
+                Memo::default().query(&AttachedRoutesOf(server.clone()), without, self.config);
             if after.bound {
                 continue;
             }

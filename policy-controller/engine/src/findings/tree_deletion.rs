@@ -8,7 +8,6 @@ use crate::index::parents;
 use crate::query::delegation::{TreeHosts, TreeHostsOf};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf};
 use crate::resolve::delegation::is_decided;
-use crate::source::{Batch, Change};
 use policy_core::{HostPattern, Route};
 use policy_crds::spec::ReferenceTarget;
 use policy_crds::{Field, Kind, Object, ObjectKey};
@@ -32,9 +31,7 @@ impl Finder<'_> {
         if bound.is_empty() {
             return Vec::new();
         }
-        let mut without = self.index.clone();
-        let changes = vec![Change::Delete(key.clone())];
-        without.apply(&Batch { changes, ..Batch::default() });
+        let without = self.without(key);
         let mut memo = Memo::default();
         let mut findings = Vec::new();
         for (server, before) in bound {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 
 /// A value with an outline by which it is looked up.
 pub(super) trait Outlined {
-    /// What is hashed: the same for equal values, and different for most others. Less than all of it
-    /// where that is large.
+    /// The part that is hashed: the same for equal values, and different for most others. It is less
+    /// than the whole where that is large.
     fn outline(&self) -> impl Hash;
 }
 

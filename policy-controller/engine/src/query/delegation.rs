@@ -341,7 +341,7 @@ impl HostClaim {
         matches!(self.state, ClaimState::Active { .. })
     }
 
-    /// True if the rules in effect admit it, whoever holds the path.
+    /// True if the rules in effect admit it, even if another root holds the path.
     pub fn is_admitted(&self) -> bool {
         match &self.state {
             ClaimState::Active { .. } | ClaimState::Inactive(ClaimRefusal::AlreadyClaimed(_)) => {

@@ -1,7 +1,8 @@
 //! The conditions of each object, whether or not a proxy watches it.
 
 use super::delegation::EFFECTIVE;
-use super::delegation::condition::{Acceptance, acceptance, child_acceptance, inbound_parents};
+use super::delegation::condition::{Acceptance, acceptance, child_acceptance};
+use super::delegation::inbound_parents;
 use super::grant::reason;
 use super::reference::{FollowedReference, ReferenceError, follow, follow_unread};
 use super::route::{Attachment, attachment};

@@ -7,6 +7,7 @@
 use crate::config::ReferenceGrants;
 use crate::incremental::{Context, query};
 use crate::index::Edge;
+use crate::query::delegation::Labelled;
 use crate::query::reference::{
     ForeignReference, ForeignReferencesOf, GrantEntry, ReferencePermission,
 };
@@ -261,22 +262,21 @@ fn foreign_references(
     let Some(object) = cx.object(&query.0) else { return Arc::from([]) };
     let mut found: Vec<ForeignReference> = Vec::new();
     for named in object.references() {
-        let reference = match named.what {
-            ReferenceTarget::One(to) => to_object(cx, &query.0, named.field, &to),
-            ReferenceTarget::Unread(to) => to_unread(cx, &query.0, named.field, to),
-            ReferenceTarget::AnyOf(_, namespace) => {
-                let selected = to_selected(cx, object, &namespace);
-                found.extend(
-                    selected
-                        .into_iter()
-                        .filter(|reference| !found.contains(reference))
-                        .collect::<Vec<_>>(),
-                );
-                None
+        let references = match named.what {
+            ReferenceTarget::One(to) => {
+                to_object(cx, &query.0, named.field, &to).into_iter().collect()
             }
+            ReferenceTarget::Unread(to) => {
+                to_unread(cx, &query.0, named.field, to).into_iter().collect()
+            }
+            ReferenceTarget::AnyOf(_, namespace) => to_selected(cx, object, &namespace),
         };
-        // A route may name a Server more than once.
-        found.extend(reference.filter(|reference| !found.contains(reference)));
+        for reference in references {
+            // A route may name a Server more than once.
+            if !found.contains(&reference) {
+                found.push(reference);
+            }
+        }
     }
     found.into()
 }
@@ -297,23 +297,17 @@ fn to_object(
 /// The references of an InboundRoute to the objects of a namespace that it selects by label.
 fn to_selected(cx: &mut Context<'_>, from: &Object, namespace: &Arc<str>) -> Vec<ForeignReference> {
     let Body::Valid(Resource::InboundRoute(route)) = &from.body else { return Vec::new() };
-    let selectors = route.routes.iter().filter_map(|rule| match &rule.action {
-        InboundAction::Delegate(Delegate::Selected { namespace: of, labels }) => {
-            (of == namespace).then_some(labels)
+    let mut selected: BTreeSet<ObjectKey> = BTreeSet::new();
+    for rule in &route.routes {
+        if let InboundAction::Delegate(Delegate::Selected { namespace: of, labels }) = &rule.action
+            && of == namespace
+        {
+            let (namespace, labels) = (of.clone(), labels.clone());
+            selected.extend(cx.query(&Labelled { namespace, labels }).iter().cloned());
         }
-        InboundAction::Delegate(Delegate::One(_))
-        | InboundAction::Serve
-        | InboundAction::Servers(_) => None,
-    });
-    let selectors: Vec<_> = selectors.collect();
-    let selects = |object: &&Arc<Object>| {
-        let has = |(key, value)| object.meta.labels.get(key) == Some(value);
-        selectors.iter().any(|labels| labels.iter().all(has))
-    };
-    let objects = cx.list(Kind::InboundRoute, namespace).filter(selects);
-    let keys: Vec<ObjectKey> = objects.map(|object| object.meta.key.clone()).collect();
+    }
     let to = |key| to_object(cx, &from.meta.key, Field::Delegate, key);
-    keys.iter().filter_map(to).collect()
+    selected.iter().filter_map(to).collect()
 }
 
 fn to_unread(

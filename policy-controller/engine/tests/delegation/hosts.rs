@@ -32,7 +32,7 @@ fn stranger(host: &str) -> String {
         .replace("namespace: shop", "namespace: strange")
 }
 
-/// Whoever named a wildcard that it does not have was told every name that others claim below.
+/// An object that named a wildcard of others was told every name that they claim below it.
 #[test]
 fn a_server_learns_no_host_that_others_claim_below_a_wildcard() {
     let asks = vertex("asks", "{fqdn: '*.io'}", "{match: /, servers: [{name: web}]}");

@@ -20,7 +20,7 @@ fn held(compiled: &Compiled) -> Held {
     active.map(|claim| (claim.host.to_string(), claim.path.to_string(), claim.root)).collect()
 }
 
-/// What the leader records in the status of each InboundRoute.
+/// The times that the leader records in the status of each InboundRoute.
 #[derive(Default)]
 struct Statuses(BTreeMap<ObjectKey, Arc<Recorded>>);
 
@@ -69,7 +69,7 @@ fn still_held(before: &Held, after: &Compiled) -> Result<(), String> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(192) })]
 
-    /// Who holds a path still holds it after an edit of the RouteAdmissionPolicy that admits more.
+    /// An edit of the RouteAdmissionPolicy that admits more takes no path from its holder.
     #[test]
     fn a_claim_that_the_policy_admits_later_comes_behind_all_that_hold(data in bytes()) {
         let wide = World::read(&data);
@@ -83,7 +83,7 @@ proptest! {
         }
     }
 
-    /// Who holds a path while a root is invalid still holds it after the root was corrected.
+    /// A root that is corrected takes no path from the holder that it got meanwhile.
     #[test]
     fn a_root_that_was_invalid_takes_no_path_from_who_holds_it(data in bytes()) {
         let world = World::read(&data);

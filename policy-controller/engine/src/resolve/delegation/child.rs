@@ -5,6 +5,7 @@
 use super::claims::valid;
 use super::kept::{RuleSet, is_inside};
 use crate::incremental::Context;
+use crate::index::parents;
 use crate::query::condition::Reason;
 use crate::query::delegation::{EdgeFault, Labelled};
 use crate::query::grant::CreationOrder;
@@ -276,6 +277,12 @@ pub(crate) fn inbound_parent(reference: &ParentRef, route: &ObjectKey) -> Option
         namespace: reference.namespace.clone().unwrap_or_else(|| route.namespace.clone()),
         name: reference.name.clone(),
     })
+}
+
+/// The InboundRoutes among the parents of a route.
+pub(crate) fn inbound_parents(object: &Object) -> Vec<ObjectKey> {
+    let own = parents(object).iter();
+    own.filter_map(|parent| inbound_parent(parent, &object.meta.key)).collect()
 }
 
 /// The first match of a route that is not inside the delegated path, in words.

@@ -154,7 +154,7 @@ fn time_of(
     rules: &RouteAdmission,
 ) -> Option<i64> {
     let status = meta.recorded.as_ref();
-    // Who holds a host as a whole does not lose it by another path.
+    // The holder of a host as a whole does not lose it by another path.
     let strict = rules.ownership == NamespaceOwnership::Strict;
     // Nothing is claimed before the object exists.
     let plausible = |time: &i64| meta.created.is_none_or(|created| *time >= created);

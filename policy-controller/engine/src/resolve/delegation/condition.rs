@@ -1,6 +1,6 @@
 //! The state of InboundRoutes and of the routes that are their children.
 
-use super::child::{consents_to, inbound_parent};
+use super::child::consents_to;
 use super::claims::valid;
 use super::ownership::is_foreign;
 use super::server_hosts::hosts_of;
@@ -206,10 +206,4 @@ pub(super) fn refusals<'n>(
 ) -> impl Iterator<Item = &'n EdgeFault> {
     let own = node.faults().iter().filter(move |fault| fault.child.as_ref() == Some(child));
     own.filter(|fault| fault.hosts.is_empty())
-}
-
-/// The InboundRoutes among the parents of a route.
-pub(crate) fn inbound_parents(object: &Object) -> Vec<ObjectKey> {
-    let own = parents(object).iter();
-    own.filter_map(|parent| inbound_parent(parent, &object.meta.key)).collect()
 }

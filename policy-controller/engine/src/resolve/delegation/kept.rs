@@ -70,11 +70,7 @@ pub(super) fn beside<'k>(
 /// inside another. It is no prefix, and would come before the rule that has the path.
 fn may_be_inside<'s>(segments: impl IntoIterator<Item = &'s Segment>, prefix: &PathPrefix) -> bool {
     let mut own = segments.into_iter();
-    prefix.segments().all(|wanted| match own.next() {
-        Some(Segment::Literal(text)) => **text == *wanted,
-        Some(Segment::Parameter(_)) => true,
-        None => false,
-    })
+    prefix.segments().all(|wanted| own.next().is_some_and(|segment| segment.admits(wanted)))
 }
 
 /// True if a pattern of segments begins with those of a prefix, as text.

@@ -169,17 +169,26 @@ fn active_claims(query: &ActiveClaims, cx: &mut Context<'_>) -> Arc<[HostClaim]>
     decided.claims.iter().filter(|claim| claim.is_active()).cloned().collect()
 }
 
+/// The hosts below a wildcard that roots claim; none below a name.
+fn claimed_below(cx: &mut Context<'_>, host: &HostPattern) -> BTreeSet<HostPattern> {
+    let HostPattern::Suffix(name) = host else { return BTreeSet::new() };
+    let claims = claims_under(cx, name);
+    let claimed = claims.iter().flat_map(|claims| claims.iter()).map(|claim| &claim.host);
+    claimed.filter(|other| *other != host && host.covers(other)).cloned().collect()
+}
+
+/// The active claims on each of these hosts.
+fn active_on(
+    cx: &mut Context<'_>,
+    hosts: impl IntoIterator<Item = HostPattern>,
+) -> Vec<Arc<[HostClaim]>> {
+    hosts.into_iter().map(|host| cx.query(&ActiveClaims(host))).collect()
+}
+
 /// The active claims on a host, on claimed wildcards above it, and on hosts below it.
 pub(super) fn active_around(cx: &mut Context<'_>, host: &HostPattern) -> Vec<Arc<[HostClaim]>> {
-    let mut hosts: BTreeSet<HostPattern> = wildcards_above(cx, host).into_iter().collect();
-    hosts.insert(host.clone());
-    if let HostPattern::Suffix(name) = host {
-        for claims in claims_under(cx, name) {
-            let under = claims.iter().filter(|claim| host.covers(&claim.host));
-            hosts.extend(under.map(|claim| claim.host.clone()));
-        }
-    }
-    hosts.into_iter().map(|host| cx.query(&ActiveClaims(host))).collect()
+    let (above, below) = (wildcards_above(cx, host), claimed_below(cx, host));
+    active_on(cx, above.into_iter().chain([host.clone()]).chain(below))
 }
 
 fn claims_on(query: &ClaimsOn, cx: &mut Context<'_>) -> Arc<HostClaims> {
@@ -188,13 +197,22 @@ fn claims_on(query: &ClaimsOn, cx: &mut Context<'_>) -> Arc<HostClaims> {
         return decided;
     }
     let mut claims = decided.claims.clone();
-    let (above, below) = overlapping(cx, &query.0);
+    let own = active_on(cx, [query.0.clone()]);
+    let wildcards = claimed_wildcards(cx, &query.0);
+    let above = wildcards.iter().map(wildcard).filter(|above| *above != query.0);
+    let above = active_on(cx, above.collect::<Vec<_>>());
+    // Hosts overlap by a claimed wildcard alone.
+    let below = match wildcards.is_empty() {
+        true => BTreeSet::new(),
+        false => claimed_below(cx, &query.0),
+    };
+    let below = active_on(cx, below);
     // The namespaces that hold each path, and those that hold a path in it.
     let (mut holding, mut inside) = (Namespaces::default(), Namespaces::default());
-    for claim in active(above.iter().chain([&decided])) {
+    for claim in above.iter().chain(&own).flat_map(|claims| claims.iter()) {
         holding.add(claim.path.as_str(), &claim.root.namespace);
     }
-    for claim in active(below.iter().chain([&decided])) {
+    for claim in below.iter().chain(&own).flat_map(|claims| claims.iter()) {
         claim.path.and_above().for_each(|path| inside.add(path, &claim.root.namespace));
     }
     for claim in claims.iter_mut().filter(|claim| claim.is_active()) {
@@ -207,32 +225,6 @@ fn claims_on(query: &ClaimsOn, cx: &mut Context<'_>) -> Arc<HostClaims> {
         }
     }
     Arc::new(HostClaims { claims, strict: false })
-}
-
-fn active<'c>(
-    all: impl Iterator<Item = &'c Arc<HostClaims>>,
-) -> impl Iterator<Item = &'c HostClaim> {
-    all.flat_map(|decided| &decided.claims).filter(|claim| claim.is_active())
-}
-
-/// The claims on claimed wildcards that cover a host, and on hosts below it.
-fn overlapping(
-    cx: &mut Context<'_>,
-    host: &HostPattern,
-) -> (Vec<Arc<HostClaims>>, Vec<Arc<HostClaims>>) {
-    let wildcards = claimed_wildcards(cx, host);
-    let mut below: BTreeSet<HostPattern> = BTreeSet::new();
-    if let (HostPattern::Suffix(name), false) = (host, wildcards.is_empty()) {
-        for claims in claims_under(cx, name) {
-            let under = claims.iter().filter(|claim| host.covers(&claim.host));
-            below.extend(under.map(|claim| claim.host.clone()));
-        }
-        below.remove(host);
-    }
-    let above = wildcards_above(cx, host).into_iter();
-    let above: Vec<_> = above.map(|above| cx.query(&DecidedClaims(above))).collect();
-    let below = below.into_iter().map(|below| cx.query(&DecidedClaims(below)));
-    (above, below.collect())
 }
 
 /// The namespaces of a path, of which two are kept: one of two is not the third.

@@ -24,7 +24,7 @@ fn labelled(query: &Labelled, cx: &mut Context<'_>) -> Arc<[ObjectKey]> {
         let Some(object) = cx.object(key) else { return false };
         labels.iter().all(|(label, value)| object.meta.labels.get(label) == Some(value))
     };
-    // Whoever has the one label that is asked for is on its edge.
+    // All objects on the edge of a label have it.
     match labels.len() {
         1 => some.into_iter().cloned().collect(),
         _ => some.into_iter().filter(has).cloned().collect(),

@@ -1,6 +1,6 @@
 //! The hosts of which trees decide on a Server.
 
-use super::child::inbound_parent;
+use super::child::inbound_parents;
 use super::claims::valid;
 use super::tree::is_child;
 use crate::incremental::{Context, query};
@@ -80,7 +80,7 @@ fn mentioned(cx: &mut Context<'_>, server: &ObjectKey) -> (bool, BTreeSet<HostPa
 fn handed_to(cx: &mut Context<'_>, route: &Object, server: &ObjectKey) -> Vec<HostPattern> {
     let own = hosts_of(route);
     let mut found = Vec::new();
-    for parent in parents(route).iter().filter_map(|one| inbound_parent(one, &route.meta.key)) {
+    for parent in inbound_parents(route) {
         let Some(delegator) = cx.object(&parent) else { continue };
         let below =
             |host: &HostPattern| !own.contains(host) && own.iter().any(|wide| wide.covers(host));

@@ -8,7 +8,7 @@ use super::server_hosts::hosts_of;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimState, ClaimsOn, DelegationTree, EdgeFault, HostClaim, NodeEffect, TreeNode,
+    ClaimState, ClaimsOn, DelegationTree, EdgeFault, HostClaim, Labelled, NodeEffect, TreeNode,
 };
 use crate::query::delegation_state::{
     ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, OrphanReason, RouteEntry,
@@ -129,7 +129,7 @@ fn claims(cx: &mut Context<'_>, key: &ObjectKey, root: &VirtualHost) -> Vec<Clai
     let mut entries = Vec::new();
     for host in &root.hosts {
         let claims = cx.query(&ClaimsOn(host.clone()));
-        let own = |claim: &&HostClaim| claim.root == *key && claim.host == *host;
+        let own = |claim: &&HostClaim| claim.root == *key;
         let mut own: Vec<&HostClaim> = claims.claims.iter().filter(own).collect();
         own.sort_by(|a, b| a.path.cmp(&b.path));
         let begins = |claim: &&HostClaim| claim.order.timeless && claim.is_admitted();
@@ -289,12 +289,11 @@ fn orphan_reason(
     if !of_parent.iter().any(|host| consents(route, parent, host)) {
         return OrphanReason::NotPermitted;
     }
-    let labels = cx.object(key).map(|own| &own.meta.labels);
     let delegates = delegator.routes.iter().any(|rule| match &rule.action {
         InboundAction::Delegate(Delegate::One(child)) => child == key,
-        InboundAction::Delegate(Delegate::Selected { namespace, labels: wanted }) => {
-            *namespace == key.namespace
-                && labels.is_some_and(|own| wanted.iter().all(|(k, v)| own.get(k) == Some(v)))
+        InboundAction::Delegate(Delegate::Selected { namespace, labels }) => {
+            let (namespace, labels) = (namespace.clone(), labels.clone());
+            namespace == key.namespace && cx.query(&Labelled { namespace, labels }).contains(key)
         }
         InboundAction::Servers(_) | InboundAction::Serve => false,
     });

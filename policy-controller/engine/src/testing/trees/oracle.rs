@@ -226,7 +226,7 @@ fn leaves(world: &World, server: Place) -> impl Iterator<Item = &Leaf> {
 
 /// A world with a root less, whose claims no other root gets.
 pub struct Fewer {
-    /// What is left.
+    /// The world without the root.
     pub world: World,
     /// The namespace and name of the root, by number.
     pub root: (usize, usize),

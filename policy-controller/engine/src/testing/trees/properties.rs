@@ -171,7 +171,7 @@ pub fn claims_are_those_of_the_objects(world: &World, compiled: &Compiled) -> Re
 /// permit nothing.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// The promise that is broken, in words.
 pub fn check(data: &[u8]) -> Result<(), String> {
     let compile = |world: &World| compile_objects(world.objects(), &ControllerConfig::default());
     let world = World::read(data);
