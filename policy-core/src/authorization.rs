@@ -1,5 +1,6 @@
 //! Authorizations: conjunctions of conditions, each with the object that set it.
 
+use crate::condition::SegmentCondition;
 use crate::identity::IdentityMatch;
 use crate::name::{ObjectRef, Source};
 use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
@@ -53,7 +54,8 @@ pub struct Condition {
     pub test: Predicate,
 }
 
-/// A predicate over a [`Subject`]. An empty list holds for no client.
+/// A predicate over a [`Subject`], whose path is in the form that routes are matched on. An empty list
+/// holds for no client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Predicate {
     /// The client's address is admitted by one of these.
@@ -64,10 +66,8 @@ pub enum Predicate {
     Identity(Vec<IdentityMatch>),
     /// The connection carries TLS that is passed through unread (HTTPS probes).
     TlsPassthrough,
-    /// The request has this method. Only in tests of this crate, which show that no result of it is
-    /// cached across requests.
-    #[cfg(test)]
-    Method(&'static str),
+    /// The request meets a condition on a path segment. It holds for no connection.
+    Segment(SegmentCondition),
 }
 
 /// The lifetime of a predicate's result.
@@ -196,8 +196,7 @@ impl Predicate {
             Self::Network(_) | Self::MeshTls | Self::Identity(_) | Self::TlsPassthrough => {
                 Scope::Connection
             }
-            #[cfg(test)]
-            Self::Method(_) => Scope::Request,
+            Self::Segment(_) => Scope::Request,
         }
     }
 
@@ -214,9 +213,8 @@ impl Predicate {
                 Tls::Terminated(None) | Tls::Passthrough | Tls::Absent => false,
             },
             Self::TlsPassthrough => matches!(connection.tls, Tls::Passthrough),
-            #[cfg(test)]
-            Self::Method(name) => {
-                subject.request.is_some_and(|request| request.method.as_str() == *name)
+            Self::Segment(condition) => {
+                subject.request.is_some_and(|request| condition.holds(request))
             }
         }
     }

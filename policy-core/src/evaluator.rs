@@ -178,9 +178,9 @@ impl Evaluator {
         if self.has_obs_text(request.headers) {
             return Decision::deny(Denied::Target(TargetFault::ObsText), None);
         }
-        let subject = &Subject::of_request(connection, request);
         let path = match_form::matched(request.path, self.policy.paths);
         let request = &RequestView { path: &path, ..*request };
+        let subject = &Subject::of_request(connection, request);
         if let Some(exempt) = self.exempt.iter().find(|e| e.holds(subject, request)) {
             let id = AuthorizationId::Exemption(exempt.index);
             return Decision::permit(None, id, exempt.authorization.audit);

@@ -3,6 +3,7 @@
 use crate::authorization::{Authorization, Condition, Predicate, Requirement, UnresolvedGrant};
 use crate::decision::{AuthorizationId, Decision, RuleId};
 use crate::naive;
+use crate::match_form;
 use crate::name::{Origin, Source};
 use crate::network::NetworkTerm;
 use crate::policy::{Route, ServerPolicy};
@@ -70,6 +71,8 @@ pub enum FailureReason {
     IdentityNotNamed,
     /// The connection is not TLS that is passed through.
     NoPassthrough,
+    /// The path parameter that the condition is on has another text, or the connection has no request.
+    OtherSegment,
 }
 
 impl FailureReason {
@@ -83,6 +86,7 @@ impl FailureReason {
             Self::NoIdentity => "uses mesh TLS without an identity",
             Self::IdentityNotNamed => "has an identity that is not named",
             Self::NoPassthrough => "does not use TLS that the workload terminates",
+            Self::OtherSegment => "sends a request with another path parameter",
         }
     }
 }
@@ -108,7 +112,10 @@ pub fn explain(
         Decision::Permit(permit) => permit.route,
         Decision::Deny(denial) => denial.route,
     };
-    let subject = Subject { connection, request };
+    let path = request.map(|request| match_form::matched(request.path, policy.paths));
+    let request = request.zip(path.as_deref());
+    let request = request.map(|(request, path)| RequestView { path, ..*request });
+    let subject = Subject { connection, request: request.as_ref() };
     let grants = reached(policy, &decision, route);
     let total = grants.len();
     let mut considered: Vec<GrantEvaluation> =
@@ -207,8 +214,6 @@ fn lacking(test: &Predicate, connection: &Connection<'_>) -> FailureReason {
             Tls::Terminated(Some(_)) => FailureReason::IdentityNotNamed,
         },
         Predicate::TlsPassthrough => FailureReason::NoPassthrough,
-        // Only tests of this crate have this predicate.
-        #[cfg(test)]
-        Predicate::Method(_) => FailureReason::NamesNobody,
+        Predicate::Segment(_) => FailureReason::OtherSegment,
     }
 }

@@ -42,11 +42,13 @@ pub enum Feature {
     NoInformationalHeaders,
     /// Routes of paths that were handed down a chain of objects, and the reason `not_delegated`.
     Delegation,
+    /// Grants with a condition on a path segment.
+    Captures,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 12] = [
+    pub const ALL: [Feature; 13] = [
         Self::PathParameters,
         Self::HostTables,
         Self::DenyReasons,
@@ -59,6 +61,7 @@ impl Feature {
         Self::RawPaths,
         Self::NoInformationalHeaders,
         Self::Delegation,
+        Self::Captures,
     ];
 
     /// The name on the wire.
@@ -76,6 +79,7 @@ impl Feature {
             Self::RawPaths => "raw-paths",
             Self::NoInformationalHeaders => "no-informational-headers",
             Self::Delegation => "delegation",
+            Self::Captures => "captures",
         }
     }
 
@@ -100,7 +104,8 @@ impl Feature {
             | Self::ResponseHeaders
             | Self::Timeouts
             | Self::RawPaths
-            | Self::NoInformationalHeaders => false,
+            | Self::NoInformationalHeaders
+            | Self::Captures => false,
         }
     }
 }
@@ -202,8 +207,7 @@ pub fn of_authorization(grant: &Authorization) -> BTreeSet<Feature> {
             }
             Predicate::MeshTls | Predicate::Identity(_) => clients = clients.saturating_add(1),
             Predicate::TlsPassthrough => _ = found.insert(Feature::Conditions),
-            #[cfg(test)]
-            Predicate::Method(_) => {}
+            Predicate::Segment(_) => _ = found.insert(Feature::Captures),
         }
     }
     if networks > 1 || clients > 1 {

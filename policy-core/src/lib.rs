@@ -14,6 +14,7 @@ pub mod address;
 pub mod authorization;
 pub mod change;
 pub mod compact_list;
+pub mod condition;
 pub mod decision;
 pub mod evaluator;
 pub mod explain;
@@ -50,6 +51,9 @@ pub use authorization::{
 };
 pub use change::RouteChange;
 pub use compact_list::{OneOrMany, ThinVec};
+pub use condition::{
+    EffectCondition, HeaderCondition, HeaderOperator, SegmentCondition, SegmentOperator,
+};
 pub use decision::{AuthorizationId, Decision, Denial, Denied, Permit, RuleId, TargetFault};
 pub use evaluator::{BuildError, Evaluator, Memo};
 pub use feature::Feature;

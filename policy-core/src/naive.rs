@@ -14,7 +14,10 @@
 //!    proved identity that is named: by `*`, exactly, or, where it is a DNS name, by what follows one
 //!    of its dots but the first byte.
 //! 4. A condition on passed-through TLS is met by just that.
-//! 5. A condition on a request is met by no connection.
+//! 5. A condition on a path segment is met by no connection. A request meets it whose segment at that
+//!    place is, or with `NotIn` is not, one of the texts; without such a segment, or with an empty one,
+//!    it meets neither. Segments are compared in match form; where the port takes paths as they come, a
+//!    segment that is not in match form meets neither.
 //!
 //! **A connection that is not HTTP**
 //! 1. A policy that denies the port denies the connection, with the policy's reason.
@@ -127,7 +130,6 @@ pub fn decide_request(
     connection: &Connection<'_>,
     request: &RequestView<'_>,
 ) -> Decision {
-    let subject = Subject::of_request(connection, request);
     if let Some(reason) = policy.deny {
         return deny(reason, None);
     }
@@ -140,6 +142,7 @@ pub fn decide_request(
     }
     let path = match_form::matched(request.path, policy.paths);
     let request = &RequestView { path: &path, ..*request };
+    let subject = Subject::of_request(connection, request);
     let exempt = policy.exemptions.iter().position(|exemption| {
         let wanted = exemption.request.as_ref();
         let wanted = wanted.map(|wanted| matches::evaluate(&wanted.on_port(policy.paths), request));

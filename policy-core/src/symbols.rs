@@ -22,8 +22,9 @@ fn grants_to(grant: &Authorization, symbol: NetworkSymbol) -> bool {
         Predicate::Network(terms) => {
             terms.iter().any(|network| network.term == NetworkTerm::Symbol(symbol))
         }
-        Predicate::MeshTls | Predicate::Identity(_) | Predicate::TlsPassthrough => false,
-        #[cfg(test)]
-        Predicate::Method(_) => false,
+        Predicate::MeshTls
+        | Predicate::Identity(_)
+        | Predicate::TlsPassthrough
+        | Predicate::Segment(_) => false,
     })
 }

@@ -1,6 +1,7 @@
 //! Facts of a request decide on that request alone.
 
 use crate::authorization::{Authorization, Predicate, Requirement, Scope};
+use crate::condition::{SegmentCondition, SegmentOperator};
 use crate::decision::{AuthorizationId, Decision, Denied};
 use crate::evaluator::{Evaluator, Memo};
 use crate::explain::explain;
@@ -11,7 +12,6 @@ use crate::testing::{
     OwnedConnection, OwnedRequest, any_client, any_policy, any_request, grant, identity, policy,
     route, set,
 };
-use http::Method;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -21,8 +21,12 @@ fn build(policy: &ServerPolicy) -> Evaluator {
     Evaluator::build(Arc::new(policy.clone())).unwrap()
 }
 
+fn one(text: &str) -> SegmentCondition {
+    SegmentCondition::new("p", 0, SegmentOperator::In, [text])
+}
+
 fn of_request(name: &str) -> Arc<Authorization> {
-    grant(name, vec![identity(CLIENT), Predicate::Method("GET")])
+    grant(name, vec![identity(CLIENT), Predicate::Segment(one("a"))])
 }
 
 /// Grants for other clients, so many that the set is indexed.
@@ -33,19 +37,19 @@ fn others() -> impl Iterator<Item = Arc<Authorization>> {
 /// A policy in which a grant that depends on the request is the Server's, a route's or one of many.
 fn policies() -> Vec<(&'static str, ServerPolicy)> {
     let mut server = policy();
-    server.authorizations = set(vec![of_request("get")]);
+    server.authorizations = set(vec![of_request("a")]);
     server.routes.otherwise = Unmatched::DefaultRoute;
     let mut many = server.clone();
-    many.authorizations = others().chain([of_request("get")]).chain(others()).collect();
+    many.authorizations = others().chain([of_request("a")]).chain(others()).collect();
     let mut own = policy();
     let mut only = route("all", vec![RequestMatch::everything()]);
-    only.authorizations = set(vec![of_request("get")]);
+    only.authorizations = set(vec![of_request("a")]);
     own.routes.routes = vec![Arc::new(only)];
     let mut exempt = server.clone();
     exempt.authorizations = set(Vec::new());
     exempt.exemptions = vec![Exemption {
         request: Some(RequestMatch::everything()),
-        authorization: of_request("get"),
+        authorization: of_request("a"),
     }];
     vec![("server", server), ("many", many), ("route", own), ("exemption", exempt)]
 }
@@ -57,15 +61,15 @@ fn is_permit(decision: Decision) -> bool {
 #[test]
 fn a_second_request_is_never_decided_by_what_the_first_said() {
     let client = OwnedConnection::meshed(CLIENT);
-    let get = OwnedRequest::get("/");
-    let post = get.clone().method(Method::POST);
+    let of_a = OwnedRequest::get("/a");
+    let of_b = OwnedRequest::get("/b");
     for (name, policy) in policies() {
         let evaluator = build(&policy);
-        for order in [[&get, &post, &get], [&post, &get, &post]] {
+        for order in [[&of_a, &of_b, &of_a], [&of_b, &of_a, &of_b]] {
             let mut memo = Memo::new();
             for request in order {
                 let decision = evaluator.decide_request(&client.view(), &mut memo, &request.view());
-                assert_eq!(is_permit(decision), request.method == Method::GET, "{name}: {order:?}");
+                assert_eq!(is_permit(decision), request.path == "/a", "{name}: {order:?}");
             }
         }
     }
@@ -81,8 +85,8 @@ fn the_first_grant_counts_whichever_half_it_depends_on() {
         made.authorizations = grants.into_iter().chain(others().take(more)).collect();
         let (evaluator, mut memo) = (build(&made), Memo::new());
         let client = OwnedConnection::meshed(CLIENT);
-        for (method, index) in [(Method::GET, 0), (Method::POST, 1), (Method::GET, 0)] {
-            let request = OwnedRequest::get("/").method(method);
+        for (path, index) in [("/a", 0), ("/b", 1), ("/a", 0)] {
+            let request = OwnedRequest::get(path);
             match evaluator.decide_request(&client.view(), &mut memo, &request.view()) {
                 Decision::Permit(permit) => {
                     assert_eq!(permit.authorization(), AuthorizationId::Server(index));

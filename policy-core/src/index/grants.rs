@@ -92,8 +92,7 @@ fn keys(test: &Predicate) -> Vec<GrantKey<'_>> {
             .collect(),
         Predicate::MeshTls => vec![GrantKey::MeshTls],
         Predicate::TlsPassthrough => vec![GrantKey::Passthrough],
-        #[cfg(test)]
-        Predicate::Method(_) => Vec::new(),
+        Predicate::Segment(_) => Vec::new(),
     }
 }
 
@@ -292,8 +291,7 @@ fn verify(grant: &Authorization, posting: Posting, subject: &Subject<'_>) -> boo
                 network.is_some_and(|n| n.admits(client, facts))
             }
             Predicate::Identity(_) | Predicate::MeshTls | Predicate::TlsPassthrough => true,
-            #[cfg(test)]
-            Predicate::Method(_) => false,
+            Predicate::Segment(_) => false,
         }
     })
 }

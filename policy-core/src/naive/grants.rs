@@ -1,7 +1,9 @@
 //! Evaluation of grants.
 
 use crate::authorization::{Authorization, Predicate, Requirement};
+use crate::condition::{SegmentCondition, SegmentOperator};
 use crate::identity::{Identity, IdentityMatch};
+use crate::match_form::match_form;
 use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use crate::request::{Connection, Subject, Tls};
 use ipnet::IpNet;
@@ -28,12 +30,21 @@ fn is_met(test: &Predicate, subject: &Subject<'_>) -> bool {
         }
         (Predicate::TlsPassthrough, Tls::Passthrough) => true,
         (Predicate::MeshTls | Predicate::Identity(_) | Predicate::TlsPassthrough, _) => false,
-        #[cfg(test)]
-        (Predicate::Method(name), _) => match subject.request {
-            Some(request) => request.method.as_str() == *name,
+        (Predicate::Segment(condition), _) => match subject.request {
+            Some(request) => has_segment(condition, request.path),
             None => false,
         },
     }
+}
+
+fn has_segment(condition: &SegmentCondition, path: &str) -> bool {
+    let place = usize::try_from(condition.place).unwrap_or(usize::MAX);
+    let segments: Vec<&str> = path.split('/').collect();
+    // What precedes the first slash is no segment.
+    let Some(text) = segments.get(place.saturating_add(1)) else { return false };
+    let readable = !text.is_empty() && *match_form(text) == **text && path.starts_with('/');
+    let listed = condition.values().iter().filter(|value| &***value == *text).count() > 0;
+    readable && listed == (condition.operator == SegmentOperator::In)
 }
 
 fn is_inside(network: &NetworkMatch, connection: &Connection<'_>) -> bool {

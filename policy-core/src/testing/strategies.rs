@@ -4,6 +4,7 @@ use super::builders::object;
 use super::owned::{OwnedConnection, OwnedRequest, OwnedTls};
 use crate::authorization::{Authorization, AuthorizationSet, Condition, Predicate, Requirement};
 use crate::compact_list::ThinVec;
+use crate::condition::{SegmentCondition, SegmentOperator};
 use crate::decision::Denied;
 use crate::filter::{Filter, FilterKind};
 use crate::identity::{Identity, IdentityMatch};
@@ -106,10 +107,15 @@ fn any_test() -> impl Strategy<Value = Predicate> {
         3 => vec(name, 0..3).prop_map(Predicate::Identity),
         1 => Just(Predicate::MeshTls),
         1 => Just(Predicate::TlsPassthrough),
+        3 => any_segment_condition().prop_map(Predicate::Segment),
     ];
-    #[cfg(test)]
-    let test = prop_oneof![5 => test, 2 => select(vec!["GET", "POST"]).prop_map(Predicate::Method)];
     test
+}
+
+fn any_segment_condition() -> impl Strategy<Value = SegmentCondition> {
+    let operator = select(vec![SegmentOperator::In, SegmentOperator::NotIn]);
+    (0..3_u32, operator, vec(select(&SEGMENTS[..]), 0..3))
+        .prop_map(|(place, operator, values)| SegmentCondition::new("p", place, operator, values))
 }
 
 fn any_net() -> impl Strategy<Value = IpNet> {
