@@ -44,11 +44,17 @@ pub enum Feature {
     Delegation,
     /// Grants with a condition on a path segment.
     Captures,
+    /// Bounds on parts of an exchange.
+    TimeoutPolicies,
+    /// Rewriting of request headers under conditions.
+    HeaderRewrites,
+    /// Rewriting of request headers without which a request must not be forwarded.
+    RequiredRewrites,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 13] = [
+    pub const ALL: [Feature; 16] = [
         Self::PathParameters,
         Self::HostTables,
         Self::DenyReasons,
@@ -62,6 +68,9 @@ impl Feature {
         Self::NoInformationalHeaders,
         Self::Delegation,
         Self::Captures,
+        Self::TimeoutPolicies,
+        Self::HeaderRewrites,
+        Self::RequiredRewrites,
     ];
 
     /// The name on the wire.
@@ -80,6 +89,9 @@ impl Feature {
             Self::NoInformationalHeaders => "no-informational-headers",
             Self::Delegation => "delegation",
             Self::Captures => "captures",
+            Self::TimeoutPolicies => "timeout-policies",
+            Self::HeaderRewrites => "header-rewrites",
+            Self::RequiredRewrites => "required-rewrites",
         }
     }
 
@@ -97,7 +109,8 @@ impl Feature {
             | Self::HostTables
             | Self::DenyReasons
             | Self::ServerEffects
-            | Self::Delegation => true,
+            | Self::Delegation
+            | Self::RequiredRewrites => true,
             Self::Conditions
             | Self::NetworkSymbols
             | Self::Exemptions
@@ -105,7 +118,9 @@ impl Feature {
             | Self::Timeouts
             | Self::RawPaths
             | Self::NoInformationalHeaders
-            | Self::Captures => false,
+            | Self::Captures
+            | Self::TimeoutPolicies
+            | Self::HeaderRewrites => false,
         }
     }
 }
@@ -234,6 +249,9 @@ pub fn of_effect(effect: &Filter) -> Option<Feature> {
         FilterKind::RequestHeaders(_) | FilterKind::Redirect(_) | FilterKind::Failure(_) => None,
         FilterKind::ResponseHeaders(_) => Some(Feature::ResponseHeaders),
         FilterKind::Timeout(_) => Some(Feature::Timeouts),
+        FilterKind::Timeouts(_) => Some(Feature::TimeoutPolicies),
+        FilterKind::Rewrite(rewrite) if rewrite.required => Some(Feature::RequiredRewrites),
+        FilterKind::Rewrite(_) => Some(Feature::HeaderRewrites),
     }
 }
 
