@@ -106,6 +106,7 @@ fn main() {
         decide_again(),
         decide("decide-7-of-10000-mixed-routes", || benchmark::mixed(10_000)),
         decide("decide-10000-delegated-routes", || benchmark::trees(10_000)),
+        decide("decide-2-of-10000-parameterised-routes", || benchmark::groups(10_000)),
         decide("decide-10000-authorizations", || benchmark::authorizations(10_000)),
         decide("decide-worst-of-1000", || benchmark::worst(1_000)),
         decide("decide-worst-of-10000", || benchmark::worst(10_000)),

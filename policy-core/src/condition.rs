@@ -6,8 +6,10 @@
 
 use crate::match_form::match_form;
 use crate::request::RequestView;
+use crate::target::canonical_path;
 use http::header::HOST;
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 /// A condition on one path segment: the text that a path parameter captured.
@@ -84,23 +86,27 @@ impl SegmentCondition {
     }
 
     /// Returns true if the segment of `request` meets the condition. A segment that is absent or empty
-    /// meets neither operator. Nor does one with a percent sign that its match form would not have: on
-    /// ports with raw paths the application may read it as one of the texts.
+    /// meets neither operator. Nor does any of a path that two parsers could read differently, which
+    /// occurs on ports with raw paths: the application may read the segment as one of the texts.
     pub fn holds(&self, request: &RequestView<'_>) -> bool {
         let Some(text) = segment(request.path, self.place) else { return false };
-        if text.is_empty() || matches!(match_form(text), Cow::Owned(_)) {
-            return false;
-        }
         let named = self.values.iter().any(|value| **value == *text);
-        match self.operator {
+        let meets = match self.operator {
             SegmentOperator::In => named,
             SegmentOperator::NotIn => !named,
-        }
+        };
+        meets && !text.is_empty() && is_unambiguous(request.path)
     }
 }
 
 fn segment(path: &str, place: u32) -> Option<&str> {
     path.strip_prefix('/')?.split('/').nth(usize::try_from(place).ok()?)
+}
+
+/// Returns true if `path` is canonical, and a match form.
+fn is_unambiguous(path: &str) -> bool {
+    matches!(canonical_path(path), Ok(Cow::Borrowed(_)))
+        && matches!(match_form(path), Cow::Borrowed(_))
 }
 
 impl HeaderCondition {
@@ -134,3 +140,50 @@ impl EffectCondition {
         }
     }
 }
+
+/// Texts, joined by commas.
+struct Texts<'a>(&'a [Arc<str>]);
+
+impl fmt::Display for Texts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, text) in self.0.iter().enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            write!(f, "{comma}{text}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for SegmentCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operator = match self.operator {
+            SegmentOperator::In => "In",
+            SegmentOperator::NotIn => "NotIn",
+        };
+        write!(f, "path parameter {} {operator} [{}]", self.parameter, Texts(&self.values))
+    }
+}
+
+impl fmt::Display for HeaderCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "header {} ", self.name)?;
+        match &self.operator {
+            HeaderOperator::In(values) => write!(f, "In [{}]", Texts(values)),
+            HeaderOperator::NotIn(values) => write!(f, "NotIn [{}]", Texts(values)),
+            HeaderOperator::Exists => f.write_str("Exists"),
+            HeaderOperator::DoesNotExist => f.write_str("DoesNotExist"),
+        }
+    }
+}
+
+impl fmt::Display for EffectCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Segment(condition) => condition.fmt(f),
+            Self::Header(condition) => condition.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -290,6 +290,14 @@ impl Evaluator {
         rule.into_iter().flat_map(|(_, rule)| &rule.effects).chain(&self.policy.effects)
     }
 
+    /// The effects on a permitted request that apply to `request`, which is as it was received, in the
+    /// same order.
+    pub fn effects_on(&self, permit: &Permit, request: &RequestView<'_>) -> Vec<&Filter> {
+        let path = match_form::matched(request.path, self.policy.paths);
+        let request = &RequestView { path: &path, ..*request };
+        self.effects(permit).filter(|effect| effect.kind.applies_to(request)).collect()
+    }
+
     /// Returns the headers that any match reads, sorted by name. An open request must keep them to
     /// be decided again. `host` is not among them, because matches read the canonical host.
     pub fn matched_headers(&self) -> &[HeaderName] {

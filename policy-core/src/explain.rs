@@ -2,8 +2,9 @@
 
 use crate::authorization::{Authorization, Condition, Predicate, Requirement, UnresolvedGrant};
 use crate::decision::{AuthorizationId, Decision, RuleId};
-use crate::naive;
+use crate::effect::{EffectsExplanation, explain_effects};
 use crate::match_form;
+use crate::naive;
 use crate::name::{Origin, Source};
 use crate::network::NetworkTerm;
 use crate::policy::{Route, ServerPolicy};
@@ -29,6 +30,8 @@ pub struct Explanation {
     pub omitted: usize,
     /// Grants of the route and the Server that resolved to nothing. At most [`MAX_CONSIDERED`].
     pub withheld: Vec<UnresolvedGrant>,
+    /// The effects on the request; none where it is denied.
+    pub effects: EffectsExplanation,
 }
 
 /// One authorization that was considered.
@@ -112,6 +115,10 @@ pub fn explain(
         Decision::Permit(permit) => permit.route,
         Decision::Deny(denial) => denial.route,
     };
+    let effects = match (&decision, request) {
+        (Decision::Permit(permit), Some(request)) => explain_effects(policy, permit, request),
+        (Decision::Deny(_), _) | (_, None) => EffectsExplanation::default(),
+    };
     let path = request.map(|request| match_form::matched(request.path, policy.paths));
     let request = request.zip(path.as_deref());
     let request = request.map(|(request, path)| RequestView { path, ..*request });
@@ -132,6 +139,7 @@ pub fn explain(
         omitted: total.saturating_sub(considered.len()),
         considered,
         withheld: own.iter().chain(server).take(MAX_CONSIDERED).cloned().collect(),
+        effects,
     }
 }
 

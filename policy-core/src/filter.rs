@@ -46,7 +46,7 @@ pub struct Timeouts {
     pub request: Option<Duration>,
     /// From the end of the request to the head of the response.
     pub response: Option<Duration>,
-    /// The longest time without a byte of either body.
+    /// Without a frame of either body.
     pub idle: Option<Duration>,
     /// The end of the bound on the request.
     pub streams: Streams,
@@ -77,17 +77,44 @@ pub struct HeaderRewrite {
     pub required: bool,
 }
 
-impl Timeouts {
-    /// Returns true if they apply to `request`, whose path is a match form.
-    pub fn apply_to(&self, request: &RequestView<'_>) -> bool {
-        self.when.iter().all(|condition| condition.holds(request))
+impl FilterKind {
+    /// Returns true if it bounds the time of an exchange.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout(_) | Self::Timeouts(_))
+    }
+
+    /// Returns true if it applies to some requests alone.
+    pub fn is_conditional(&self) -> bool {
+        match self {
+            Self::Timeouts(timeouts) => !timeouts.when.is_empty(),
+            Self::Rewrite(rewrite) => !rewrite.when.is_empty(),
+            Self::RequestHeaders(_)
+            | Self::ResponseHeaders(_)
+            | Self::Redirect(_)
+            | Self::Failure(_)
+            | Self::Timeout(_) => false,
+        }
+    }
+
+    /// Returns true if it applies to `request`, whose path is in the form that routes are matched on.
+    pub fn applies_to(&self, request: &RequestView<'_>) -> bool {
+        match self {
+            Self::Timeouts(timeouts) => timeouts.when.iter().all(|one| one.holds(request)),
+            Self::Rewrite(rewrite) => rewrite.when.iter().all(|one| one.holds(request)),
+            Self::RequestHeaders(_)
+            | Self::ResponseHeaders(_)
+            | Self::Redirect(_)
+            | Self::Failure(_)
+            | Self::Timeout(_) => true,
+        }
     }
 }
 
 impl HeaderRewrite {
-    /// Returns true if it applies to `request`, whose path is a match form.
-    pub fn applies_to(&self, request: &RequestView<'_>) -> bool {
-        self.when.iter().all(|condition| condition.holds(request))
+    /// The names that it clears, sets or adds to.
+    pub fn names(&self) -> impl Iterator<Item = &HeaderName> {
+        let Self { when: _, clear, set, add, required: _ } = self;
+        clear.iter().chain(set.iter().chain(add).map(|(name, _)| name))
     }
 }
 
@@ -100,30 +127,40 @@ pub struct EffectiveTimeouts {
     pub head: Option<Duration>,
     /// From the end of the request to the head of the response.
     pub response: Option<Duration>,
-    /// Without a byte of either body.
+    /// Without a frame of either body.
     pub idle: Option<Duration>,
 }
 
 impl EffectiveTimeouts {
-    /// Adds the bound of a Gateway API route.
-    pub fn add_complete(&mut self, bound: Duration) {
-        least(&mut self.complete, Some(bound));
+    /// Adds the bounds of an effect that applies, if it has any.
+    pub fn add(&mut self, effect: &FilterKind) {
+        match effect {
+            FilterKind::Timeout(bound) => least(&mut self.complete, Some(*bound)),
+            FilterKind::Timeouts(timeouts) => {
+                let request = match timeouts.streams {
+                    Streams::Bounded => &mut self.complete,
+                    Streams::Unbounded => &mut self.head,
+                };
+                least(request, timeouts.request);
+                least(&mut self.response, timeouts.response);
+                least(&mut self.idle, timeouts.idle);
+            }
+            FilterKind::RequestHeaders(_)
+            | FilterKind::ResponseHeaders(_)
+            | FilterKind::Redirect(_)
+            | FilterKind::Failure(_)
+            | FilterKind::Rewrite(_) => {}
+        }
     }
 
-    /// Adds the bounds of a TimeoutPolicy that applies.
-    pub fn add(&mut self, timeouts: &Timeouts) {
-        let request = match timeouts.streams {
-            Streams::Bounded => &mut self.complete,
-            Streams::Unbounded => &mut self.head,
-        };
-        least(request, timeouts.request);
-        least(&mut self.response, timeouts.response);
-        least(&mut self.idle, timeouts.idle);
+    /// Returns true if there is no bound.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 
 fn least(known: &mut Option<Duration>, bound: Option<Duration>) {
-    *known = known.into_iter().chain(bound).min();
+    *known = known.iter().copied().chain(bound).min();
 }
 
 /// Header changes: first `add` (append), then `set` (replace), then `remove` (docs/spec/proxy.md 3.5).
@@ -174,4 +211,55 @@ pub struct Failure {
     pub numerator: u32,
     /// Never 0.
     pub denominator: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(count: u64) -> Option<Duration> {
+        Some(Duration::from_secs(count))
+    }
+
+    fn policy(request: u64, response: u64, streams: Streams) -> FilterKind {
+        let (request, response) = (seconds(request), seconds(response));
+        FilterKind::Timeouts(Timeouts { request, response, streams, ..Timeouts::default() })
+    }
+
+    #[test]
+    fn the_smallest_of_each_bound_holds_in_any_order() {
+        let idle = FilterKind::Timeouts(Timeouts { idle: seconds(7), ..Timeouts::default() });
+        let all = [
+            policy(10, 4, Streams::Bounded),
+            FilterKind::Timeout(Duration::from_secs(5)),
+            policy(3, 6, Streams::Unbounded),
+            idle,
+            FilterKind::Redirect(Redirect {
+                scheme: None,
+                host: None,
+                port: None,
+                path: None,
+                status: 301,
+            }),
+        ];
+        for first in 0..all.len() {
+            let mut found = EffectiveTimeouts::default();
+            assert!(found.is_empty());
+            all.iter().cycle().skip(first).take(all.len()).for_each(|one| found.add(one));
+            let wanted = EffectiveTimeouts {
+                complete: seconds(5),
+                head: seconds(3),
+                response: seconds(4),
+                idle: seconds(7),
+            };
+            assert_eq!(found, wanted, "from {first}");
+        }
+    }
+
+    #[test]
+    fn a_bound_on_unbounded_streams_never_ends_a_response() {
+        let mut found = EffectiveTimeouts::default();
+        found.add(&policy(1, 2, Streams::Unbounded));
+        assert_eq!((found.complete, found.head), (None, seconds(1)));
+    }
 }

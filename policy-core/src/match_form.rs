@@ -12,7 +12,7 @@
 //! encoded, so that a form has the segments of its path.
 
 use crate::matching::{PathPattern, RequestMatch, Segment};
-use crate::policy::PathHandling;
+use crate::path_handling::PathHandling;
 use crate::target::hex_pair;
 use std::borrow::Cow;
 

@@ -16,8 +16,8 @@
 //! 4. A condition on passed-through TLS is met by just that.
 //! 5. A condition on a path segment is met by no connection. A request meets it whose segment at that
 //!    place is, or with `NotIn` is not, one of the texts; without such a segment, or with an empty one,
-//!    it meets neither. Segments are compared in match form; where the port takes paths as they come, a
-//!    segment that is not in match form meets neither.
+//!    it meets neither. Segments are compared in match form; where the port takes paths as they come, no
+//!    segment of a path that is not canonical, or not in match form, meets either.
 //!
 //! **A connection that is not HTTP**
 //! 1. A policy that denies the port denies the connection, with the policy's reason.
@@ -54,9 +54,21 @@
 //!     not arrive, with `not_delegated`.
 //! 11. The first of the route's own authorizations that holds permits; then, if it inherits, the
 //!     first of the Server's; else `unauthorized`.
+//!
+//! **Effects on a permitted request**
+//! 1. Those of the rule in their order, then those of the Server. An exemption has no rule.
+//! 2. One with conditions applies where the request as it was received meets each of them.
+//! 3. A header condition looks at each line of that name, and at the canonical host in place of the
+//!    lines of `host`. `In` is met where a line is one of the values, `NotIn` where none is.
+//! 4. Of several bounds on one part of an exchange the smallest holds. A bound on the request ends with
+//!    the response, or with its head where streams are unbounded.
 
+mod conditions;
+mod effects;
 mod grants;
 mod matches;
+
+pub use effects::{effects, timeouts};
 
 use crate::authorization::Authorization;
 use crate::decision::{AuthorizationId, Decision, Denied, RuleId, TargetFault};

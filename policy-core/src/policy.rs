@@ -1,5 +1,7 @@
 //! Everything in force on one port, as plain data.
 
+pub use crate::path_handling::PathHandling;
+
 use crate::authorization::{
     Authorization, AuthorizationSet, Condition, Predicate, Requirement, UnresolvedGrant,
 };
@@ -151,15 +153,6 @@ impl Protocol {
             Self::Http1 | Self::Http2 | Self::Grpc => false,
         }
     }
-}
-
-/// The handling of ambiguous targets on a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PathHandling {
-    /// One canonical form; ambiguous targets are refused with 400.
-    Canonical,
-    /// Paths are matched and forwarded as received (opt-out by annotation).
-    Raw,
 }
 
 /// Headers that describe the connection of a forwarded request: `l5d-client-id`,

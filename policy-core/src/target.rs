@@ -8,7 +8,7 @@
 
 use crate::decision::TargetFault;
 use crate::host::{Host, canonical_host};
-use crate::policy::PathHandling;
+use crate::path_handling::PathHandling;
 use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Uri, Version};

@@ -5,10 +5,12 @@
 
 pub mod benchmark;
 mod builders;
+mod effects;
 mod owned;
 pub mod replay;
 mod strategies;
 
 pub use builders::{default_policy, grant, identity, network, object, policy, route, set};
+pub use effects::{any_policy_with_effects, any_rewrite, any_timeouts};
 pub use owned::{OwnedConnection, OwnedRequest, OwnedTls};
 pub use strategies::{any_client, any_policy, any_request};

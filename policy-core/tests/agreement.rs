@@ -12,9 +12,14 @@
 )]
 
 use policy_core::change::{ListDiff, RouteChange};
+use policy_core::effect::TimeoutBound;
 use policy_core::explain::{MAX_CONSIDERED, explain};
-use policy_core::testing::{any_client, any_policy, any_request};
-use policy_core::{Decision, Denied, Evaluator, Memo, ServerPolicy, naive};
+use policy_core::testing::{
+    any_client, any_policy, any_policy_with_effects, any_request, any_timeouts,
+};
+use policy_core::{
+    Decision, Denied, EffectiveTimeouts, Evaluator, FilterKind, Memo, ServerPolicy, Timeouts, naive,
+};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -88,6 +93,51 @@ proptest! {
                 }
             }
         }
+    }
+
+    #[test]
+    fn both_evaluators_apply_the_same_effects(
+        policy in any_policy_with_effects(),
+        client in any_client(),
+        requests in prop::collection::vec(any_request(), 1..6),
+    ) {
+        let (evaluator, connection) = (build(&policy), client.view());
+        for request in &requests {
+            let view = request.view();
+            let decision = evaluator.decide_request(&connection, &mut Memo::new(), &view);
+            let Decision::Permit(permit) = decision else { continue };
+            let applied = evaluator.effects_on(&permit, &view);
+            prop_assert_eq!(&applied, &naive::effects(&policy, &permit, &view), "{:?}", request);
+            let mut timeouts = EffectiveTimeouts::default();
+            applied.iter().for_each(|effect| timeouts.add(&effect.kind));
+            prop_assert_eq!(timeouts, naive::timeouts(&applied));
+            let explained = explain(&policy, &connection, Some(&view)).effects;
+            prop_assert_eq!(explained.applied.iter().collect::<Vec<_>>(), applied);
+            let bound = |wanted| {
+                explained.timeouts.iter().find(|one| one.bound == wanted).map(|one| one.after)
+            };
+            prop_assert_eq!(bound(TimeoutBound::Complete), timeouts.complete);
+            prop_assert_eq!(bound(TimeoutBound::Head), timeouts.head);
+            prop_assert_eq!(bound(TimeoutBound::Response), timeouts.response);
+            prop_assert_eq!(bound(TimeoutBound::Idle), timeouts.idle);
+        }
+    }
+
+    #[test]
+    fn the_order_of_policies_never_changes_a_bound(
+        timeouts in prop::collection::vec(any_timeouts(), 1..6),
+        turn in any::<prop::sample::Index>(),
+    ) {
+        let sum = |all: &[Timeouts]| {
+            let mut sum = EffectiveTimeouts::default();
+            all.iter().for_each(|one| sum.add(&FilterKind::Timeouts(one.clone())));
+            sum
+        };
+        let mut turned = timeouts.clone();
+        turned.rotate_left(turn.index(timeouts.len()));
+        prop_assert_eq!(sum(&turned), sum(&timeouts));
+        turned.reverse();
+        prop_assert_eq!(sum(&turned), sum(&timeouts));
     }
 
     #[test]

@@ -45,6 +45,11 @@ fn deciding_by_ten_thousand_delegated_routes_allocates_nothing() {
 }
 
 #[test]
+fn deciding_by_ten_thousand_parameterised_routes_allocates_nothing() {
+    assert_eq!(allocations(&benchmark::groups(10_000)), 0);
+}
+
+#[test]
 fn deciding_by_ten_thousand_authorizations_allocates_nothing() {
     assert_eq!(allocations(&benchmark::authorizations(10_000)), 0);
 }

@@ -8,6 +8,8 @@
     reason = "a test stops at the first surprise"
 )]
 
+use http::{HeaderName, HeaderValue};
+use policy_core::effect::EffectsExplanation;
 use policy_core::explain::{FailureReason, MAX_CONSIDERED, explain};
 use policy_core::feature::{self, Feature};
 use policy_core::matching::Segment;
@@ -15,9 +17,11 @@ use policy_core::testing::{
     OwnedConnection, OwnedRequest, OwnedTls, grant, identity, network, object, policy, route, set,
 };
 use policy_core::{
-    Decision, DefaultPolicy, DelegatedPath, Denied, Exemption, Filter, FilterKind, HostPattern,
-    InformationalHeaders, NetworkMatch, NetworkSymbol, Origin, PathHandling, PathPattern,
-    Predicate, RequestMatch, Route, RouteKind, ServerPolicy, Source, Unmatched, UnresolvedGrant,
+    Decision, DefaultPolicy, DelegatedPath, Denied, EffectCondition, Exemption, Filter, FilterKind,
+    HeaderCondition, HeaderOperator, HeaderRewrite, HostPattern, InformationalHeaders,
+    NetworkMatch, NetworkSymbol, Origin, PathHandling, PathPattern, Predicate, RequestMatch, Route,
+    RouteKind, SegmentCondition, SegmentOperator, ServerPolicy, Source, Timeouts, Unmatched,
+    UnresolvedGrant,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,6 +78,7 @@ fn each_thing_a_client_can_lack_is_told_apart() {
         (identity("x.mesh"), &anonymous, FailureReason::NoIdentity),
         (identity("x.mesh"), &meshed, FailureReason::IdentityNotNamed),
         (Predicate::TlsPassthrough, &meshed, FailureReason::NoPassthrough),
+        (Predicate::Segment(book(SegmentOperator::In)), &meshed, FailureReason::OtherSegment),
     ] {
         let made = open(vec![("g", vec![test.clone()])]);
         let explanation = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
@@ -81,6 +86,81 @@ fn each_thing_a_client_can_lack_is_told_apart() {
         // An HTTP/1 port refuses other connections before it looks at any grant.
         assert!(explain(&made, &client.view(), None).considered.is_empty());
     }
+}
+
+fn book(operator: SegmentOperator) -> SegmentCondition {
+    SegmentCondition::new("book", 1, operator, ["42"])
+}
+
+fn effect(name: &str, kind: FilterKind) -> Filter {
+    Filter { source: Source::Object(object("TimeoutPolicy", name)), kind }
+}
+
+#[test]
+fn effects_are_explained_with_the_object_of_each_bound_and_the_changes_in_order() {
+    let seconds = |count| Some(Duration::from_secs(count));
+    let bounds = |when: Vec<SegmentCondition>, request, response| {
+        let idle = seconds(30);
+        FilterKind::Timeouts(Timeouts { when, request, response, idle, ..Timeouts::default() })
+    };
+    let field = |name: &'static str, value: &'static str| {
+        (HeaderName::from_static(name), HeaderValue::from_static(value))
+    };
+    let on = |name: &str| {
+        let operator = HeaderOperator::Exists;
+        vec![EffectCondition::Header(HeaderCondition { name: name.into(), operator })]
+    };
+    let rewrite = |when, clear: &'static str, value| {
+        FilterKind::Rewrite(HeaderRewrite {
+            when,
+            clear: vec![HeaderName::from_static(clear)],
+            set: vec![field("x-b", value)],
+            add: vec![field("x-c", value)],
+            required: false,
+        })
+    };
+    let mut made = open(vec![("g", vec![network("0.0.0.0/0")])]);
+    let mut only = route("r", vec![RequestMatch::everything()]);
+    only.rules[0].effects = vec![
+        effect("class", bounds(vec![book(SegmentOperator::In)], seconds(3), None)),
+        effect("others", bounds(vec![book(SegmentOperator::NotIn)], seconds(1), None)),
+        effect("rewrite", rewrite(on("x-a"), "x-a", "1")),
+    ]
+    .into();
+    made.routes.routes = vec![Arc::new(only)];
+    made.effects = vec![
+        effect("server", bounds(Vec::new(), seconds(10), seconds(5))),
+        effect("absent", rewrite(on("x-b"), "x-a", "2")),
+        effect("last", rewrite(Vec::new(), "x-c", "3")),
+    ];
+    let client = OwnedConnection::plaintext([10, 0, 0, 1]);
+    let request = OwnedRequest::get("/books/42").header("x-a", b"sent");
+    let explained = explain(&made, &client.view(), Some(&request.view())).effects;
+    let bounds: Vec<String> = explained
+        .timeouts
+        .iter()
+        .map(|one| format!("{:?} {:?} {}", one.bound, one.after, one.source))
+        .collect();
+    assert_eq!(
+        bounds,
+        [
+            "Complete 3s TimeoutPolicy test/class",
+            "Response 5s TimeoutPolicy test/server",
+            "Idle 30s TimeoutPolicy test/class"
+        ]
+    );
+    let changes: Vec<String> = explained.headers.iter().map(ToString::to_string).collect();
+    let wanted = ["clear x-a", "set x-b: 1", "add x-c: 1", "clear x-c", "set x-b: 3", "add x-c: 3"];
+    assert_eq!(changes, wanted);
+    assert_eq!(explained.applied.len(), 4);
+    let objects: BTreeSet<String> = made.objects().iter().map(ToString::to_string).collect();
+    for name in ["class", "others", "rewrite", "server", "absent", "last"] {
+        assert!(objects.contains(&format!("TimeoutPolicy test/{name}")), "{name} contributes");
+    }
+    // A request that is denied has no effects.
+    made.authorizations = set(Vec::new());
+    let denied = explain(&made, &client.view(), Some(&request.view()));
+    assert_eq!(denied.effects, EffectsExplanation::default());
 }
 
 #[test]
@@ -141,6 +221,25 @@ fn each_thing_beyond_linkerd_names_its_feature() {
     let silent = |p: &mut ServerPolicy| p.informational_headers = InformationalHeaders::Disabled;
     assert_eq!(need(&silent), [Feature::NoInformationalHeaders]);
     assert_eq!(need(&|p| p.effects = vec![timeout()]), [Feature::Timeouts, Feature::ServerEffects]);
+    let rewrite = |required| {
+        effect(FilterKind::Rewrite(HeaderRewrite { required, ..HeaderRewrite::default() }))
+    };
+    for (kind, feature) in [
+        (effect(FilterKind::Timeouts(Timeouts::default())), Feature::TimeoutPolicies),
+        (rewrite(false), Feature::HeaderRewrites),
+        (rewrite(true), Feature::RequiredRewrites),
+    ] {
+        let mut only = route("r", vec![RequestMatch::everything()]);
+        only.rules[0].effects = vec![kind].into();
+        assert_eq!(need(&|p| p.routes.routes = vec![Arc::new(only.clone())]), [feature]);
+        let guards = feature == Feature::RequiredRewrites;
+        assert_eq!(feature.guards(), guards, "only that which must not be left out");
+    }
+    let on_segment = vec![Predicate::Segment(book(SegmentOperator::In))];
+    assert_eq!(
+        need(&|p| p.authorizations = set(vec![grant("g", on_segment.clone())])),
+        [Feature::Captures]
+    );
     assert_eq!(
         need(&|p| p.routes.hosts = [(HostPattern::parse("a"), Unmatched::NotFound)].into()),
         [Feature::HostTables]

@@ -1,9 +1,8 @@
 //! Evaluation of grants.
 
+use super::conditions::has_segment;
 use crate::authorization::{Authorization, Predicate, Requirement};
-use crate::condition::{SegmentCondition, SegmentOperator};
 use crate::identity::{Identity, IdentityMatch};
-use crate::match_form::match_form;
 use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use crate::request::{Connection, Subject, Tls};
 use ipnet::IpNet;
@@ -35,16 +34,6 @@ fn is_met(test: &Predicate, subject: &Subject<'_>) -> bool {
             None => false,
         },
     }
-}
-
-fn has_segment(condition: &SegmentCondition, path: &str) -> bool {
-    let place = usize::try_from(condition.place).unwrap_or(usize::MAX);
-    let segments: Vec<&str> = path.split('/').collect();
-    // What precedes the first slash is no segment.
-    let Some(text) = segments.get(place.saturating_add(1)) else { return false };
-    let readable = !text.is_empty() && *match_form(text) == **text && path.starts_with('/');
-    let listed = condition.values().iter().filter(|value| &***value == *text).count() > 0;
-    readable && listed == (condition.operator == SegmentOperator::In)
 }
 
 fn is_inside(network: &NetworkMatch, connection: &Connection<'_>) -> bool {

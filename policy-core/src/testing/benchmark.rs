@@ -2,6 +2,7 @@
 
 use super::{OwnedConnection, OwnedRequest, grant, network, object, policy, route, set};
 use crate::authorization::{Authorization, Predicate};
+use crate::condition::{SegmentCondition, SegmentOperator};
 use crate::decision::Denied;
 use crate::identity::IdentityMatch;
 use crate::matching::{
@@ -85,6 +86,20 @@ pub fn trees(routes: usize) -> Case {
     let last = routes.saturating_sub(1);
     let path = format!("{}/items/17", delegated_prefix(last));
     let requests = vec![usual(OwnedRequest::get(&path).host(&tree_host(last)))];
+    Case { policy: made, connection: client(), requests }
+}
+
+/// `routes` routes with a path parameter, half of them with a rest behind it. Each grants by the text of
+/// the parameter.
+pub fn groups(routes: usize) -> Case {
+    let mut made = policy();
+    made.routes.routes = (0..routes).map(|number| Arc::new(group_route(number))).collect();
+    let last = routes.saturating_sub(1);
+    let request = |number: usize, path: &str| {
+        usual(OwnedRequest::get(&format!("/group-{}/{path}", number / 2)).host("web.test"))
+    };
+    let odd = if last.is_multiple_of(2) { last.saturating_sub(1) } else { last };
+    let requests = vec![request(0, "books/17"), request(odd, "books/17/pages/3")];
     Case { policy: made, connection: client(), requests }
 }
 
@@ -223,6 +238,27 @@ fn mixed_route(number: usize) -> Route {
     let mut made = route(&number.to_string(), vec![wanted]);
     let host = number.checked_rem(HOSTS).unwrap_or(0);
     made.hosts = [HostPattern::Exact(format!("host-{host}.example.com").into())].into();
+    made
+}
+
+fn group_route(number: usize) -> Route {
+    let segments = [
+        Segment::Literal(format!("group-{}", number / 2).into()),
+        Segment::Literal("books".into()),
+        Segment::Parameter("book".into()),
+    ];
+    let rest = !number.is_multiple_of(2);
+    let path = PathPattern::Segments { segments: segments.into(), rest };
+    let mut made = route(&number.to_string(), vec![RequestMatch::path(path)]);
+    let on = |operator, values: &[&str]| {
+        let condition = SegmentCondition::new("book", 2, operator, values);
+        vec![super::identity(CLIENT), Predicate::Segment(condition)]
+    };
+    made.authorizations = set(vec![
+        grant("others", on(SegmentOperator::NotIn, &["16", "17"])),
+        grant("some", on(SegmentOperator::In, &["16", "17"])),
+    ]);
+    made.inherits_server = false;
     made
 }
 

@@ -33,9 +33,10 @@ const SEGMENTS: [&str; 9] = ["a", "b", "admin", "a.b", "", "a:b", "a%3Ab", "c|d"
 const HOSTS: [&str; 6] =
     ["a.example.com", "example.com", "b.a.example.com", "com", "web", "xexample.com"];
 const SUFFIXES: [&str; 4] = ["example.com", "com", "a.example.com", "le.com"];
-const HEADERS: [&str; 4] = ["x-a", "x-a", "x-b", "host"];
+pub(super) const HEADERS: [&str; 4] = ["x-a", "x-a", "x-b", "host"];
 // The last two are one host.
-const VALUES: [&str; 8] = ["1", "2", "", "a b", "1,2", "é", "example.com", "Example.com:80"];
+pub(super) const VALUES: [&str; 8] =
+    ["1", "2", "", "a b", "1,2", "é", "example.com", "Example.com:80"];
 const REGEXES: [&str; 8] =
     ["/a/.*", "/(a|b|a:b)", "[0-9]", ".*", "/admin(/.*)?", "(?i)/A", r"\b1\b", "é"];
 const NAMES: [&str; 5] = ["c.ns.mesh", "d.ns.mesh", "ns.mesh", "c.ms.mesh", "x.c.ns.mesh"];
@@ -102,17 +103,16 @@ fn any_test() -> impl Strategy<Value = Predicate> {
         2 => text(&NAME_SUFFIXES).prop_map(IdentityMatch::Suffix),
         1 => Just(IdentityMatch::Exact("spiffe://mesh/c".into())),
     ];
-    let test = prop_oneof![
+    prop_oneof![
         3 => vec(any_network(), 0..3).prop_map(Predicate::Network),
         3 => vec(name, 0..3).prop_map(Predicate::Identity),
         1 => Just(Predicate::MeshTls),
         1 => Just(Predicate::TlsPassthrough),
-        3 => any_segment_condition().prop_map(Predicate::Segment),
-    ];
-    test
+        1 => any_segment_condition().prop_map(Predicate::Segment),
+    ]
 }
 
-fn any_segment_condition() -> impl Strategy<Value = SegmentCondition> {
+pub(super) fn any_segment_condition() -> impl Strategy<Value = SegmentCondition> {
     let operator = select(vec![SegmentOperator::In, SegmentOperator::NotIn]);
     (0..3_u32, operator, vec(select(&SEGMENTS[..]), 0..3))
         .prop_map(|(place, operator, values)| SegmentCondition::new("p", place, operator, values))
