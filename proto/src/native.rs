@@ -10,11 +10,13 @@ mod interner;
 mod message_reader;
 mod port;
 mod read;
+mod read_route;
 mod revision;
 mod state;
 pub mod stream_decoder;
 mod update;
 mod write;
+mod write_route;
 
 pub(crate) use read::{bounded, duration as read_duration, header_name, header_value};
 pub(crate) use read::{method, pattern, prefix};

@@ -12,12 +12,13 @@ use http::Method;
 use linkerd2_proxy_api as theirs;
 use policy_core::authorization::Predicate;
 use policy_core::decision::Decision;
+use policy_core::filter::FilterKind;
 use policy_core::matching::{PathPattern, RequestMatch, Segment, WrittenMatch};
 use policy_core::naive;
 use policy_core::network::NetworkSymbol;
 use policy_core::pattern::Pattern;
 use policy_core::policy::{Exemption, ServerPolicy, Unmatched};
-use policy_core::testing::{self, any_client, any_policy, any_request};
+use policy_core::testing::{self, any_client, any_policy_with_effects, any_request};
 use policy_core::{
     Authorization, Condition, DefaultPolicy, Denied, Facts, HostPattern, NetworkMatch, Protocol,
     Requirement, Source,
@@ -49,7 +50,8 @@ fn permits(decision: Decision) -> bool {
 /// for exact paths.
 fn sayable_policy() -> impl Strategy<Value = ServerPolicy> {
     let paths = prop::sample::select(vec!["/a", "/b", "/a/b", "/admin", "/a.b"]);
-    (any_policy(), vec(paths, 4), any::<bool>()).prop_map(|(mut policy, paths, grpc)| {
+    let parts = (any_policy_with_effects(), vec(paths, 4), any::<bool>());
+    parts.prop_map(|(mut policy, paths, grpc)| {
         if grpc && policy.protocol == Protocol::Http1 {
             policy.protocol = Protocol::Grpc;
         }
@@ -265,7 +267,14 @@ fn check_not_wider(
     let plain = request.headers.iter().all(|(_, value)| value.to_str().is_ok());
     if plain && permits(naive::decide_request(&received, &there, &request.view())) {
         let here = naive::decide_request(policy, &client.view(), &request.view());
-        prop_assert!(permits(here), "{:?} for a request, but sent {:#?}", here, encoded);
+        let Decision::Permit(permit) = here else {
+            return Err(TestCaseError::fail(format!("{here:?}, but sent {encoded:#?}")));
+        };
+        // A proxy that rewrites nothing must not forward what has to be rewritten.
+        let required = |kind: &FilterKind| matches!(kind, FilterKind::Rewrite(one) if one.required);
+        let effects = naive::effects(policy, &permit, &request.view());
+        let unwritten = effects.iter().any(|effect| required(&effect.kind));
+        prop_assert!(!unwritten, "must be rewritten, but sent {:#?}", encoded);
     }
     Ok(())
 }
@@ -293,7 +302,7 @@ proptest! {
 
     #[test]
     fn nothing_is_wider_for_a_compatible_client(
-        policy in any_policy(),
+        policy in any_policy_with_effects(),
         client in any_client(),
         request in any_request(),
     ) {
@@ -900,6 +909,49 @@ fn granted() -> ServerPolicy {
     let mut policy = testing::policy();
     policy.authorizations = testing::set(vec![testing::grant("g", vec![testing::identity("a")])]);
     policy
+}
+
+#[test]
+fn what_a_compatible_client_cannot_do_is_left_out_or_denied_and_said() {
+    use policy_core::{HeaderRewrite, SegmentCondition, SegmentOperator, Timeouts};
+    let source = policy_core::Source::Object(testing::object("TimeoutPolicy", "t"));
+    let route = |kind| {
+        let mut policy = granted();
+        let prefix = RequestMatch::path(PathPattern::prefix("/a"));
+        let mut route = testing::route("r", vec![prefix]);
+        route.rules[0].effects = vec![policy_core::Filter { source: source.clone(), kind }].into();
+        policy.routes.routes = vec![Arc::new(route)];
+        encode(&policy, &Facts::default())
+    };
+    let rewrite = |required| FilterKind::Rewrite(HeaderRewrite { required, ..Default::default() });
+    let timeouts = FilterKind::Timeouts(Timeouts::default());
+    let sent = |encoded: &Encoded| {
+        let routes = http1_routes(&encoded.server);
+        !encoded.server.authorizations.is_empty() || !routes[0].authorizations.is_empty()
+    };
+    let omitted = route(timeouts);
+    assert!(sent(&omitted));
+    let bounds = "effect of TimeoutPolicy test/t: bounds on parts of an exchange \
+                  (`timeout-policies`): not sent";
+    assert_eq!(messages(&omitted), [bounds]);
+    let omitted = route(rewrite(false));
+    assert!(sent(&omitted));
+    let rewriting =
+        "effect of TimeoutPolicy test/t: rewriting of headers (`header-rewrites`): not sent";
+    assert_eq!(messages(&omitted), [rewriting]);
+    let denied = route(rewrite(true));
+    assert!(!sent(&denied), "{:#?}", denied.server);
+    assert!(messages(&denied).iter().any(|line| line.contains("the route is denied")));
+    let mut policy = granted();
+    let condition = SegmentCondition::new("p", 0, SegmentOperator::In, ["a"]);
+    policy.authorizations =
+        testing::set(vec![testing::grant("c", vec![Predicate::Segment(condition)])]);
+    policy.routes.otherwise = Unmatched::DefaultRoute;
+    let encoded = encode(&policy, &Facts::default());
+    assert!(encoded.server.authorizations.is_empty());
+    let grant = "authorization AuthorizationPolicy test/c: a condition on a path (`captures`): \
+                 not sent";
+    assert_eq!(messages(&encoded), [grant]);
 }
 
 #[test]

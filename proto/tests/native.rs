@@ -19,10 +19,13 @@ use policy_core::name::{ObjectRef, Source};
 use policy_core::policy::{
     InformationalHeaders, Owner, PathHandling, Protocol, Route, ServerPolicy, Unmatched,
 };
-use policy_core::testing::{self, any_client, any_policy, any_request};
+use policy_core::testing::{
+    self, any_client, any_policy, any_policy_with_effects, any_request, any_rewrite, any_timeouts,
+};
 use policy_core::{
-    AccessLogs, DefaultPolicy, DelegatedPath, Denied, Facts, HostPattern, Logs, Origin, Revision,
-    RouteKind, UnresolvedGrant,
+    AccessLogs, DefaultPolicy, DelegatedPath, Denied, Facts, HeaderRewrite, HostPattern, Logs,
+    Origin, Predicate, Revision, RouteKind, SegmentCondition, SegmentOperator, Timeouts,
+    UnresolvedGrant,
 };
 use policy_proto::messages::watch_response::Kind as Said;
 use policy_proto::messages::{self, PortUpdate, WatchResponse};
@@ -223,6 +226,8 @@ fn any_effect() -> impl Strategy<Value = Filter> {
         redirect.prop_map(FilterKind::Redirect),
         failure.prop_map(FilterKind::Failure),
         bound.prop_map(FilterKind::Timeout),
+        any_timeouts().prop_map(FilterKind::Timeouts),
+        any_rewrite().prop_map(FilterKind::Rewrite),
     ];
     let source = prop_oneof![
         Just(Source::Default("audit".into())),
@@ -379,6 +384,30 @@ proptest! {
         // Of a port that is denied nothing else counts.
         let same = *received == policy || (policy.deny.is_some() && received.deny == policy.deny);
         prop_assert!(same || !encoded.unsupported().is_empty(), "a change that is not reported");
+    }
+
+    #[test]
+    fn a_required_rewrite_applies_or_the_request_is_denied(
+        policy in any_policy_with_effects(),
+        features in btree_set(select(Feature::ALL.to_vec()), 0..=Feature::ALL.len()),
+        client in any_client(),
+        request in any_request(),
+    ) {
+        let encoded = encode_port(&policy, &features);
+        let update = sent(&encoded.full(PORT, &Revision::default()));
+        let received = PortState::new().apply(&update).unwrap();
+        let (client, request) = (client.view(), request.view());
+        let here = naive::decide_request(&policy, &client, &request);
+        let there = naive::decide_request(&received, &client, &request);
+        if let (Decision::Permit(here), Decision::Permit(there)) = (here, there)
+            && policy.paths == received.paths
+        {
+            let applied = naive::effects(&received, &there, &request);
+            for effect in naive::effects(&policy, &here, &request) {
+                let required = matches!(&effect.kind, FilterKind::Rewrite(one) if one.required);
+                prop_assert!(!required || applied.contains(&effect), "{:?} is left out", effect);
+            }
+        }
     }
 
     #[test]
@@ -572,6 +601,68 @@ fn a_client_without_delegation_gets_the_objects_and_no_unknown_reason() {
     assert_eq!(encoded.unsupported().len(), 3, "{:?}", encoded.unsupported());
 }
 
+/// A policy whose one route has this effect.
+fn with_effect(kind: FilterKind) -> ServerPolicy {
+    let (mut policy, _) = example();
+    let route = Arc::make_mut(&mut policy.routes.routes[0]);
+    route.inherits_server = true;
+    let source = Source::Object(testing::object("HeaderRewritePolicy", "p"));
+    route.rules[0].effects = vec![Filter { source, kind }].into();
+    policy
+}
+
+fn required(required: bool) -> FilterKind {
+    let clear = vec![http::HeaderName::from_static("x-admin")];
+    FilterKind::Rewrite(HeaderRewrite { clear, required, ..HeaderRewrite::default() })
+}
+
+#[test]
+fn an_older_client_gets_routes_without_bounds_and_none_that_must_be_rewritten() {
+    let second = Some(Duration::from_secs(1));
+    let timeouts = FilterKind::Timeouts(Timeouts { idle: second, ..Timeouts::default() });
+    for (kind, feature, denied) in [
+        (timeouts, Feature::TimeoutPolicies, false),
+        (required(false), Feature::HeaderRewrites, false),
+        (required(true), Feature::RequiredRewrites, true),
+    ] {
+        let policy = with_effect(kind.clone());
+        let mut features = all();
+        features.remove(&feature);
+        let encoded = encode_port(&policy, &features);
+        let update = sent(&encoded.full(PORT, &Revision::default()));
+        let received = PortState::new().apply(&update).unwrap();
+        let [route] = &received.routes.routes[..] else { panic!("{received:?}") };
+        assert!(route.rules[0].effects.is_empty(), "{feature:?}");
+        assert_eq!(route.inherits_server, !denied, "{feature:?}");
+        assert_eq!(route.origin, policy.routes.routes[0].origin);
+        assert_eq!(encoded.unsupported().len(), if denied { 2 } else { 1 });
+        // On the Server it concerns every request.
+        let (mut policy, _) = example();
+        let effect = Filter { source: Source::Default("test".into()), kind };
+        policy.effects = vec![effect];
+        let update = encode_port(&policy, &features).full(PORT, &Revision::default());
+        let received = PortState::new().apply(&sent(&update)).unwrap();
+        assert_eq!(received.deny, denied.then_some(Denied::ProxyUnsupported), "{feature:?}");
+    }
+}
+
+#[test]
+fn an_older_client_gets_no_grant_with_a_condition_on_a_path() {
+    let (mut policy, _) = example();
+    let condition = SegmentCondition::new("p", 0, SegmentOperator::NotIn, ["a"]);
+    let conditional = testing::grant("c", vec![Predicate::Segment(condition)]);
+    policy.authorizations =
+        [conditional].into_iter().chain(policy.authorizations.to_vec()).collect();
+    let mut features = all();
+    features.remove(&Feature::Captures);
+    let encoded = encode_port(&policy, &features);
+    let update = sent(&encoded.full(PORT, &Revision::default()));
+    let received = PortState::new().apply(&update).unwrap();
+    assert_eq!(received.authorizations, example().0.authorizations);
+    let [omitted] = encoded.unsupported() else { panic!("{:?}", encoded.unsupported()) };
+    assert!(omitted.to_string().contains("needs `captures`"), "{omitted}");
+}
+
 #[test]
 fn what_a_server_does_to_all_requests_is_not_left_out() {
     let (mut policy, _) = example();
@@ -590,6 +681,16 @@ fn what_a_server_does_to_all_requests_is_not_left_out() {
             .then_some(policy_core::decision::Denied::ProxyUnsupported);
         assert_eq!(received.deny, denied, "{feature:?}");
     }
+}
+
+fn effect(kind: messages::effect::Kind) -> messages::Effect {
+    let source = messages::source::Kind::Default("test".into());
+    messages::Effect { source: Some(messages::Source { kind: Some(source) }), kind: Some(kind) }
+}
+
+fn timeouts(idle: Option<prost_types::Duration>, streams: i32) -> messages::effect::Kind {
+    let timeouts = messages::Timeouts { idle, streams, ..Default::default() };
+    messages::effect::Kind::Timeouts(timeouts)
 }
 
 #[test]
@@ -616,6 +717,29 @@ fn what_cannot_be_read_is_named() {
                 u.routes[0].origin = handed_down(chain, "");
             }),
             "routes[0].origin.delegated.prefix: must begin with `/`",
+        ),
+        (
+            refused(|u| u.routes[0].rules[0].effects = vec![effect(timeouts(None, 0))]),
+            "routes[0].rules[0].effects[0].timeouts.streams: value 0 is not known here",
+        ),
+        (
+            refused(|u| {
+                let zero = prost_types::Duration::default();
+                u.routes[0].rules[0].effects = vec![effect(timeouts(Some(zero), 1))];
+            }),
+            "routes[0].rules[0].effects[0].timeouts.idle: must not be zero",
+        ),
+        (
+            refused(|u| {
+                let name = "x y".into();
+                let header = messages::HeaderCondition { name, operator: None };
+                let kind = Some(messages::effect_condition::Kind::Header(header));
+                let when = vec![messages::EffectCondition { kind }];
+                let rewrite = messages::HeaderRewrite { when, ..Default::default() };
+                let rewrite = messages::effect::Kind::Rewrite(rewrite);
+                u.routes[0].rules[0].effects = vec![effect(rewrite)];
+            }),
+            "routes[0].rules[0].effects[0].rewrite.when[0].header.name: `x y` is not a header name",
         ),
         (refused(|u| u.header = None), "header: must be set"),
         (refused(|u| u.revision = None), "revision: must be set"),

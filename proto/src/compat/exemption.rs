@@ -163,9 +163,11 @@ fn denies(route: &Route) -> bool {
 fn answers(effects: &[policy_core::filter::Filter]) -> bool {
     effects.iter().any(|effect| match effect.kind {
         FilterKind::Redirect(_) | FilterKind::Failure(_) => true,
-        FilterKind::RequestHeaders(_) | FilterKind::ResponseHeaders(_) | FilterKind::Timeout(_) => {
-            false
-        }
+        FilterKind::RequestHeaders(_)
+        | FilterKind::ResponseHeaders(_)
+        | FilterKind::Timeout(_)
+        | FilterKind::Timeouts(_)
+        | FilterKind::Rewrite(_) => false,
     })
 }
 

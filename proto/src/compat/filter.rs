@@ -6,7 +6,9 @@ use crate::linkerd::http_route::{RequestHeaderModifier, RequestRedirect, path_mo
 use crate::linkerd::http_types::{Headers, Scheme, headers, scheme};
 use crate::linkerd::inbound::{grpc_route, http_route};
 use http::{HeaderName, HeaderValue};
-use policy_core::filter::{Failure, FilterKind, HeaderChange, Redirect, RedirectPath};
+use policy_core::filter::{
+    Failure, FilterKind, HeaderChange, HeaderRewrite, Redirect, RedirectPath,
+};
 
 /// The encoding of a filter.
 pub(super) enum FilterEncoding<T> {
@@ -51,6 +53,8 @@ pub(super) fn http(effect: &FilterKind) -> FilterEncoding<http_route::Filter> {
         }
         FilterKind::ResponseHeaders(_) => return FilterEncoding::Omitted(RESPONSE_HEADERS),
         FilterKind::Timeout(_) => return FilterEncoding::Omitted(TIMEOUT),
+        FilterKind::Timeouts(_) => return FilterEncoding::Omitted(TIMEOUTS),
+        FilterKind::Rewrite(wanted) => return rewrite(wanted),
     };
     FilterEncoding::Sent(http_route::Filter { kind: Some(kind) })
 }
@@ -70,12 +74,24 @@ pub(super) fn grpc(effect: &FilterKind) -> FilterEncoding<grpc_route::Filter> {
         FilterKind::Redirect(_) => return FilterEncoding::Denied("a redirect of gRPC calls"),
         FilterKind::ResponseHeaders(_) => return FilterEncoding::Omitted(RESPONSE_HEADERS),
         FilterKind::Timeout(_) => return FilterEncoding::Omitted(TIMEOUT),
+        FilterKind::Timeouts(_) => return FilterEncoding::Omitted(TIMEOUTS),
+        FilterKind::Rewrite(wanted) => return rewrite(wanted),
     };
     FilterEncoding::Sent(grpc_route::Filter { kind: Some(kind) })
 }
 
 const RESPONSE_HEADERS: &str = "changes to response headers (`response-headers`)";
 const TIMEOUT: &str = "a timeout (`timeouts`)";
+const TIMEOUTS: &str = "bounds on parts of an exchange (`timeout-policies`)";
+
+/// A modifier has no conditions, and another order: it cannot set and then add.
+fn rewrite<T>(rewrite: &HeaderRewrite) -> FilterEncoding<T> {
+    if rewrite.required {
+        FilterEncoding::Denied("rewriting of headers that is required (`required-rewrites`)")
+    } else {
+        FilterEncoding::Omitted("rewriting of headers (`header-rewrites`)")
+    }
+}
 
 fn modifier(change: &HeaderChange) -> RequestHeaderModifier {
     let HeaderChange { add, set, remove } = change;

@@ -150,6 +150,11 @@ impl<'a> Grants<'a> {
                     self.omit(source, "a condition on TLS that is passed through");
                     return None;
                 }
+                Predicate::Segment(_) => {
+                    let part = Part::Authorization(source.clone());
+                    self.report.left_out(part, "a condition on a path (`captures`): not sent");
+                    return None;
+                }
             }
         }
         let clients = match names {

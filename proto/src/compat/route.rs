@@ -13,6 +13,7 @@ use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
 use crate::unsupported::{Part, Report};
 use http::header::HOST;
 use policy_core::decision::Denied;
+use policy_core::feature::{self, Feature};
 use policy_core::filter::Filter;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment, WrittenMatch};
@@ -71,7 +72,9 @@ fn plan<F: LinkerdRoute>(
     for route in routes {
         real.push(planned(route, &policy.effects, grants)?);
     }
-    let mut first = probes(policy, &real, grants);
+    // What a Server does to all requests, it does to exempt ones too.
+    let exempt = server_filters::<F>(policy, grants).is_some();
+    let mut first = if exempt { probes(policy, &real, grants) } else { Vec::new() };
     let mut last: Vec<RoutePlan<F>> = fallthrough_guards(policy, grants);
     if *otherwise == Unmatched::DefaultRoute {
         let filters = server_filters::<F>(policy, grants);
@@ -369,7 +372,14 @@ fn is_indifferent(matches: &[Contender<'_>]) -> bool {
             && route.authorizations == first.authorizations
             && route.inherits_server == first.inherits_server
             && route.origin.refusal().is_some() == first.origin.refusal().is_some()
+            && !needs_rewrite(route)
     })
+}
+
+/// Returns true if requests of the route must not be forwarded without a rewrite of their headers.
+fn needs_rewrite(route: &Route) -> bool {
+    let mut effects = route.rules.iter().flat_map(|rule| &rule.effects);
+    effects.any(|effect| feature::of_effect(effect) == Some(Feature::RequiredRewrites))
 }
 
 fn rate_limit(limit: &RateLimit) -> HttpLocalRateLimit {

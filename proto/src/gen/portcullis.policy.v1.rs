@@ -96,6 +96,23 @@ pub mod identity_match {
         Suffix(::prost::alloc::string::String),
     }
 }
+/// A condition on one path segment: the text that a path parameter captured. A segment that is absent
+/// or empty meets neither operator. Nor does any of a path that two parsers could read differently.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SegmentCondition {
+    /// The name of the parameter, for explanation only.
+    #[prost(string, tag = "1")]
+    pub parameter: ::prost::alloc::string::String,
+    /// The place of the segment, counted from 0 behind the leading `/`.
+    #[prost(uint32, tag = "2")]
+    pub place: u32,
+    /// The operator.
+    #[prost(enumeration = "SegmentOperator", tag = "3")]
+    pub operator: i32,
+    /// The texts, in the form in which paths are compared.
+    #[prost(string, repeated, tag = "4")]
+    pub values: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 /// One condition of a grant.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Condition {
@@ -103,7 +120,7 @@ pub struct Condition {
     #[prost(message, optional, tag = "1")]
     pub source: ::core::option::Option<Source>,
     /// The predicate. Exactly one is set.
-    #[prost(oneof = "condition::Test", tags = "2, 3, 4, 5")]
+    #[prost(oneof = "condition::Test", tags = "2, 3, 4, 5, 6")]
     pub test: ::core::option::Option<condition::Test>,
 }
 /// Nested message and enum types in `Condition`.
@@ -137,6 +154,10 @@ pub mod condition {
         /// The connection carries TLS that is passed through unread.
         #[prost(message, tag = "5")]
         TlsPassthrough(super::Unit),
+        /// The request meets a condition on a path segment; no connection does. Needs the feature
+        /// `captures`.
+        #[prost(message, tag = "6")]
+        Segment(super::SegmentCondition),
     }
 }
 /// One grant.
@@ -387,6 +408,101 @@ pub struct Failure {
     #[prost(uint32, tag = "5")]
     pub denominator: u32,
 }
+/// A condition on a header of a request as it was received. `host` means the canonical host.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HeaderCondition {
+    /// Name, lower-case.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Exactly one is set.
+    #[prost(oneof = "header_condition::Operator", tags = "2, 3, 4, 5")]
+    pub operator: ::core::option::Option<header_condition::Operator>,
+}
+/// Nested message and enum types in `HeaderCondition`.
+pub mod header_condition {
+    /// Texts.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Values {
+        /// Any of these.
+        #[prost(string, repeated, tag = "1")]
+        pub values: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    }
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Operator {
+        /// A line of the header is one of these.
+        #[prost(message, tag = "2")]
+        In(Values),
+        /// No line of the header is one of these, or there is none.
+        #[prost(message, tag = "3")]
+        NotIn(Values),
+        /// There is a line.
+        #[prost(message, tag = "4")]
+        Exists(super::Unit),
+        /// There is no line.
+        #[prost(message, tag = "5")]
+        DoesNotExist(super::Unit),
+    }
+}
+/// A condition of an effect.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EffectCondition {
+    /// Exactly one is set.
+    #[prost(oneof = "effect_condition::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<effect_condition::Kind>,
+}
+/// Nested message and enum types in `EffectCondition`.
+pub mod effect_condition {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// On a path segment.
+        #[prost(message, tag = "1")]
+        Segment(super::SegmentCondition),
+        /// On a header.
+        #[prost(message, tag = "2")]
+        Header(super::HeaderCondition),
+    }
+}
+/// Bounds on parts of an exchange; the smallest of several counts. None is zero.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Timeouts {
+    /// The requests that they apply to: those that meet every condition.
+    #[prost(message, repeated, tag = "1")]
+    pub when: ::prost::alloc::vec::Vec<SegmentCondition>,
+    /// From the arrival of the request's head to the end that `streams` says.
+    #[prost(message, optional, tag = "2")]
+    pub request: ::core::option::Option<::prost_types::Duration>,
+    /// From the end of the request to the head of the response.
+    #[prost(message, optional, tag = "3")]
+    pub response: ::core::option::Option<::prost_types::Duration>,
+    /// Without a frame of either body.
+    #[prost(message, optional, tag = "4")]
+    pub idle: ::core::option::Option<::prost_types::Duration>,
+    /// The end of the bound on the request.
+    #[prost(enumeration = "Streams", tag = "5")]
+    pub streams: i32,
+}
+/// Rewrites headers of the request: first clear, then set, then add. Conditions look at the request as
+/// it was received, before any effect.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HeaderRewrite {
+    /// The requests that it applies to: those that meet every condition.
+    #[prost(message, repeated, tag = "1")]
+    pub when: ::prost::alloc::vec::Vec<EffectCondition>,
+    /// Names removed.
+    #[prost(string, repeated, tag = "2")]
+    pub clear: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Put in place of all of that name.
+    #[prost(message, repeated, tag = "3")]
+    pub set: ::prost::alloc::vec::Vec<HeaderField>,
+    /// Appended.
+    #[prost(message, repeated, tag = "4")]
+    pub add: ::prost::alloc::vec::Vec<HeaderField>,
+    /// True if a request must not be forwarded without it.
+    #[prost(bool, tag = "5")]
+    pub required: bool,
+}
 /// A filter on permitted requests.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Effect {
@@ -394,7 +510,7 @@ pub struct Effect {
     #[prost(message, optional, tag = "1")]
     pub source: ::core::option::Option<Source>,
     /// Exactly one is set.
-    #[prost(oneof = "effect::Kind", tags = "2, 3, 4, 5, 6")]
+    #[prost(oneof = "effect::Kind", tags = "2, 3, 4, 5, 6, 7, 8")]
     pub kind: ::core::option::Option<effect::Kind>,
 }
 /// Nested message and enum types in `Effect`.
@@ -417,6 +533,13 @@ pub mod effect {
         /// Bounds the time until the response is complete; the smallest of several counts.
         #[prost(message, tag = "6")]
         Timeout(::prost_types::Duration),
+        /// Bounds parts of the exchange. Needs the feature `timeout-policies`.
+        #[prost(message, tag = "7")]
+        Timeouts(super::Timeouts),
+        /// Rewrites headers of the request. Needs the feature `header-rewrites`, or `required-rewrites` if
+        /// it is required.
+        #[prost(message, tag = "8")]
+        Rewrite(super::HeaderRewrite),
     }
 }
 /// The origin of a route.
@@ -749,6 +872,72 @@ impl NetworkSymbol {
             "NETWORK_SYMBOL_UNSPECIFIED" => Some(Self::Unspecified),
             "NETWORK_SYMBOL_NODE_LOCAL" => Some(Self::NodeLocal),
             "NETWORK_SYMBOL_CLUSTER" => Some(Self::Cluster),
+            _ => None,
+        }
+    }
+}
+/// The operator of a condition on a path segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SegmentOperator {
+    /// Not allowed.
+    Unspecified = 0,
+    /// The segment is one of the texts.
+    In = 1,
+    /// The segment is none of the texts.
+    NotIn = 2,
+}
+impl SegmentOperator {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SEGMENT_OPERATOR_UNSPECIFIED",
+            Self::In => "SEGMENT_OPERATOR_IN",
+            Self::NotIn => "SEGMENT_OPERATOR_NOT_IN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SEGMENT_OPERATOR_UNSPECIFIED" => Some(Self::Unspecified),
+            "SEGMENT_OPERATOR_IN" => Some(Self::In),
+            "SEGMENT_OPERATOR_NOT_IN" => Some(Self::NotIn),
+            _ => None,
+        }
+    }
+}
+/// The part of an exchange that a bound on a request covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Streams {
+    /// Not allowed.
+    Unspecified = 0,
+    /// Up to the end of the response.
+    Bounded = 1,
+    /// Up to the head of the response: a stream may take any time.
+    Unbounded = 2,
+}
+impl Streams {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "STREAMS_UNSPECIFIED",
+            Self::Bounded => "STREAMS_BOUNDED",
+            Self::Unbounded => "STREAMS_UNBOUNDED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "STREAMS_UNSPECIFIED" => Some(Self::Unspecified),
+            "STREAMS_BOUNDED" => Some(Self::Bounded),
+            "STREAMS_UNBOUNDED" => Some(Self::Unbounded),
             _ => None,
         }
     }

@@ -54,6 +54,11 @@ impl Downgrade<'_> {
                 return self.deny_all(policy, Denied::ProxyUnsupported);
             }
         }
+        if self.lacks_rewrite(&policy.effects) {
+            let message = "rewrites headers as the client cannot; the port is denied";
+            self.report.denied(Part::Port, message);
+            return self.deny_all(policy, Denied::ProxyUnsupported);
+        }
         if let Some(reason) = policy.deny {
             return self.deny_all(policy, reason);
         }
@@ -216,13 +221,19 @@ impl Downgrade<'_> {
         } = &**route;
         let sent = self.origin(origin);
         // What refuses by its origin alone has grants that must not count.
-        let denies = sent != *origin && origin.refusal().is_some();
-        if denies {
+        let refuses = sent != *origin && origin.refusal().is_some();
+        if refuses {
             self.report.otherwise(Part::Route(origin.clone()), "sent without its reason");
         } else if sent != *origin {
             let message = "sent without the path that was handed down";
             self.report.otherwise(Part::Route(origin.clone()), message);
         }
+        let unwritten = rules.iter().any(|rule| self.lacks_rewrite(&rule.effects));
+        if unwritten {
+            let message = "rewrites headers as the client cannot; its requests are denied";
+            self.report.denied(Part::Route(origin.clone()), message);
+        }
+        let denies = refuses || unwritten;
         let rules = rules
             .iter()
             .map(|Rule { matches, effects }| Rule {
@@ -264,6 +275,12 @@ impl Downgrade<'_> {
             | Origin::Delegated(_)
             | Origin::Undelegated(_) => origin.clone(),
         }
+    }
+
+    /// Returns true if the client lacks a rewrite without which requests must not be forwarded.
+    fn lacks_rewrite(&self, effects: &[Filter]) -> bool {
+        self.missing.contains(&Feature::RequiredRewrites)
+            && effects.iter().any(|one| feature::of_effect(one) == Some(Feature::RequiredRewrites))
     }
 
     fn effects(&mut self, effects: &[Filter]) -> Vec<Filter> {

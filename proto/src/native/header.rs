@@ -1,8 +1,8 @@
 //! The header of a policy: everything besides its routes and grants.
 
 use super::interner::Interner;
-use super::read;
 use super::update::{find, missing_key};
+use super::{read, read_route};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};
@@ -46,7 +46,7 @@ pub(super) fn policy(
             otherwise: required("otherwise", otherwise.as_ref(), read::unmatched)?,
         },
         rate_limit: rate_limit.as_ref().map(limit).transpose().at("rate_limit")?,
-        effects: each("effects", effects, |effect| read::effect(names, effect))?,
+        effects: each("effects", effects, |effect| read_route::effect(names, effect))?,
         withheld: each("withheld", withheld, |one| read::withheld(names, one))?,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::downgrade::downgrade;
 use super::revision::encode_revision;
-use super::write;
+use super::{write, write_route};
 use crate::hash::StableHash;
 use crate::messages as m;
 use crate::unsupported::Unsupported;
@@ -57,7 +57,7 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         no_informational_headers: *informational_headers == InformationalHeaders::Disabled,
         exemptions: exemptions.iter().map(|exemption| grants.exemption(exemption)).collect(),
         rate_limit: rate_limit.as_ref().map(write::rate_limit),
-        effects: effects.iter().map(write::effect).collect(),
+        effects: effects.iter().map(write_route::effect).collect(),
         withheld: withheld.iter().map(write::withheld).collect(),
         hosts: hosts
             .iter()
@@ -79,11 +79,11 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         unsupported,
     };
     for route in routes {
-        let key = free_key(&write::origin(&route.origin).encode_to_vec(), |key| {
+        let key = free_key(&write_route::origin(&route.origin).encode_to_vec(), |key| {
             encoded.routes.contains_key(&key)
         });
         let keys = grants.keys(&route.authorizations);
-        encoded.routes.insert(key, write::route(key, keys, route));
+        encoded.routes.insert(key, write_route::route(key, keys, route));
         encoded.order.push(key);
     }
     encoded.authorizations = grants.messages;

@@ -6,29 +6,27 @@ use crate::messages as m;
 use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
 use policy_core::authorization::{
-    Authorization, AuthorizationSet, Condition, Predicate, Requirement, UnresolvedGrant,
+    Authorization, Condition, Predicate, Requirement, UnresolvedGrant,
 };
+use policy_core::condition::{SegmentCondition, SegmentOperator};
 use policy_core::decision::Denied;
-use policy_core::filter::{Failure, Filter, FilterKind, HeaderChange, Redirect, RedirectPath};
 use policy_core::identity::IdentityMatch;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
 };
-use policy_core::name::{DelegatedPath, ObjectRef, Origin, Source};
+use policy_core::name::{ObjectRef, Source};
 use policy_core::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use policy_core::pattern::Pattern;
 use policy_core::policy::{
-    DefaultPolicy, InformationalHeaders, Owner, PathHandling, Protocol, Route, RouteKind,
+    DefaultPolicy, InformationalHeaders, Owner, PathHandling, Protocol, Unmatched,
 };
-use policy_core::policy::{Rule, Unmatched};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A oneof, which must be set.
-fn set<T>(kind: Option<&T>) -> Result<&T> {
+pub(super) fn set<T>(kind: Option<&T>) -> Result<&T> {
     kind.ok_or_else(|| DecodeError::here("none of its alternatives is set, or one not known here"))
 }
 
@@ -81,7 +79,7 @@ fn network_match(entry: &m::NetworkMatch) -> Result<NetworkMatch> {
     Ok(NetworkMatch { term, except: each("except", &entry.except, network)? })
 }
 
-fn unknown<T>(value: i32) -> Result<T> {
+pub(super) fn unknown<T>(value: i32) -> Result<T> {
     Err(DecodeError::here(format!("value {value} is not known here")))
 }
 
@@ -107,8 +105,20 @@ fn condition(names: &Interner, condition: &m::Condition) -> Result<Condition> {
             Predicate::Identity(each("identities", &list.identities, one).at("identity")?)
         }
         Kind::TlsPassthrough(m::Unit {}) => Predicate::TlsPassthrough,
+        Kind::Segment(wanted) => Predicate::Segment(segment_condition(wanted).at("segment")?),
     };
     Ok(Condition { source: from, test })
+}
+
+/// A condition on a path segment.
+pub(super) fn segment_condition(condition: &m::SegmentCondition) -> Result<SegmentCondition> {
+    let m::SegmentCondition { parameter, place, operator, values } = condition;
+    let operator = match m::SegmentOperator::try_from(*operator) {
+        Ok(m::SegmentOperator::In) => SegmentOperator::In,
+        Ok(m::SegmentOperator::NotIn) => SegmentOperator::NotIn,
+        Ok(m::SegmentOperator::Unspecified) | Err(_) => return unknown(*operator).at("operator"),
+    };
+    Ok(SegmentCondition::new(parameter, *place, operator, values))
 }
 
 /// A grant and its key.
@@ -213,52 +223,12 @@ pub(super) fn host(names: &Interner, host: &m::HostPattern) -> Result<HostPatter
     })
 }
 
-fn headers(change: &m::HeaderChange) -> Result<HeaderChange> {
-    let field = |field: &m::HeaderField| {
-        Ok((header_name(&field.name).at("name")?, header_value(&field.value).at("value")?))
-    };
-    Ok(HeaderChange {
-        add: each("add", &change.add, field)?,
-        set: each("set", &change.set, field)?,
-        remove: each("remove", &change.remove, |name| header_name(name))?,
-    })
-}
-
 /// A number within bounds.
 pub(crate) fn bounded(value: u32, low: u16, high: u16) -> Result<u16> {
     u16::try_from(value)
         .ok()
         .filter(|value| (low..=high).contains(value))
         .ok_or_else(|| DecodeError::here(format!("must be between {low} and {high}, is {value}")))
-}
-
-fn redirect(redirect: &m::Redirect) -> Result<Redirect> {
-    use m::redirect::Path;
-    let text = |text: &Option<String>| text.as_deref().map(Arc::from);
-    let path = redirect.path.as_ref().map(|path| match path {
-        Path::FullPath(path) => RedirectPath::Full(path.as_str().into()),
-        Path::Prefix(prefix) => RedirectPath::Prefix(prefix.as_str().into()),
-    });
-    Ok(Redirect {
-        scheme: text(&redirect.scheme),
-        host: text(&redirect.host),
-        port: redirect.port.map(|port| bounded(port, 0, u16::MAX)).transpose().at("port")?,
-        path,
-        status: bounded(redirect.status, 300, 399).at("status")?,
-    })
-}
-
-fn failure(failure: &m::Failure) -> Result<Failure> {
-    if failure.denominator == 0 {
-        return Err(DecodeError::here("must not be 0")).at("denominator");
-    }
-    Ok(Failure {
-        status: bounded(failure.status, 100, 599).at("status")?,
-        grpc_status: bounded(failure.grpc_status, 0, 16).at("grpc_status")?,
-        message: failure.message.as_str().into(),
-        numerator: failure.numerator,
-        denominator: failure.denominator,
-    })
 }
 
 pub(crate) fn duration(duration: &prost_types::Duration) -> Result<Duration> {
@@ -269,94 +239,9 @@ pub(crate) fn duration(duration: &prost_types::Duration) -> Result<Duration> {
     }
 }
 
-pub(super) fn effect(names: &Interner, effect: &m::Effect) -> Result<Filter> {
-    use m::effect::Kind;
-    let kind = match set(effect.kind.as_ref())? {
-        Kind::RequestHeaders(change) => {
-            FilterKind::RequestHeaders(headers(change).at("request_headers")?)
-        }
-        Kind::ResponseHeaders(change) => {
-            FilterKind::ResponseHeaders(headers(change).at("response_headers")?)
-        }
-        Kind::Redirect(wanted) => FilterKind::Redirect(redirect(wanted).at("redirect")?),
-        Kind::Failure(wanted) => FilterKind::Failure(failure(wanted).at("failure")?),
-        Kind::Timeout(bound) => FilterKind::Timeout(duration(bound).at("timeout")?),
-    };
-    let from = required("source", effect.source.as_ref(), |of| source(names, of))?;
-    Ok(Filter { source: from, kind })
-}
-
 pub(super) fn denied(name: &str) -> Result<Denied> {
     Denied::parse(name)
         .ok_or_else(|| DecodeError::here(format!("reason `{name}` is not known here")))
-}
-
-fn origin(names: &Interner, origin: &m::Origin) -> Result<Origin> {
-    use m::origin::Kind;
-    Ok(match set(origin.kind.as_ref())? {
-        Kind::Objects(list) if list.chain.is_empty() => {
-            return Err(DecodeError::here("must not be empty")).at("chain").at("objects");
-        }
-        Kind::Objects(list) => {
-            Origin::Objects(list.chain.iter().map(|named| object(names, named)).collect())
-        }
-        Kind::Default(m::Unit {}) => Origin::Default,
-        Kind::Probe(m::Unit {}) => Origin::Probe,
-        Kind::Guard(m::Unit {}) => Origin::Guard,
-        Kind::Deny(reason) => Origin::Deny(denied(reason).at("deny")?),
-        Kind::Delegated(path) => Origin::Delegated(delegated(names, path).at("delegated")?),
-        Kind::Undelegated(path) => Origin::Undelegated(delegated(names, path).at("undelegated")?),
-    })
-}
-
-fn delegated(names: &Interner, path: &m::origin::DelegatedPath) -> Result<Arc<DelegatedPath>> {
-    let m::origin::DelegatedPath { chain, prefix } = path;
-    if chain.is_empty() {
-        return Err(DecodeError::here("must not be empty")).at("chain");
-    }
-    if !prefix.starts_with('/') {
-        return Err(DecodeError::here("must begin with `/`")).at("prefix");
-    }
-    let chain = chain.iter().map(|named| object(names, named)).collect();
-    Ok(Arc::new(DelegatedPath { chain, prefix: names.text(prefix) }))
-}
-
-/// A route, its key and those of its grants; the grants themselves are left empty.
-pub(super) fn route(names: &Interner, route: &m::Route) -> Result<(u64, Vec<u64>, Route)> {
-    let m::Route {
-        key: own,
-        origin: why,
-        kind,
-        created,
-        hosts,
-        rules,
-        authorizations,
-        inherits_server,
-        withheld: held,
-    } = route;
-    let kind = match m::RouteKind::try_from(*kind) {
-        Ok(m::RouteKind::Http) => RouteKind::Http,
-        Ok(m::RouteKind::Grpc) => RouteKind::Grpc,
-        Ok(m::RouteKind::Unspecified) | Err(_) => return unknown(*kind).at("kind"),
-    };
-    let decoded = Route {
-        origin: required("origin", why.as_ref(), |why| origin(names, why))?,
-        kind,
-        created: *created,
-        hosts: each("hosts", hosts, |pattern| host(names, pattern))?.into(),
-        rules: each("rules", rules, |one| rule(names, one))?.into(),
-        authorizations: AuthorizationSet::default(),
-        inherits_server: *inherits_server,
-        withheld: each("withheld", held, |one| withheld(names, one))?.into(),
-    };
-    Ok((key(*own).at("key")?, authorizations.clone(), decoded))
-}
-
-fn rule(names: &Interner, rule: &m::Rule) -> Result<Rule> {
-    Ok(Rule {
-        matches: each("matches", &rule.matches, |wanted| request(names, wanted))?.into(),
-        effects: each("effects", &rule.effects, |one| effect(names, one))?.into(),
-    })
 }
 
 pub(super) fn protocol(protocol: &m::Protocol) -> Result<Protocol> {

@@ -2,7 +2,7 @@
 //! time, because ten thousand routes as messages take ten times their size on the wire.
 
 use super::interner::Interner;
-use super::read;
+use super::{read, read_route};
 use crate::error::{At, DecodeError};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};
@@ -109,7 +109,7 @@ impl Update {
             return;
         }
         let number = self.routes.routes.len();
-        let read = route.and_then(|route| read::route(&self.names, route));
+        let read = route.and_then(|route| read_route::route(&self.names, route));
         match read.item("routes", number) {
             Ok((key, keys, mut route)) => {
                 match self.set(&keys) {

@@ -5,20 +5,20 @@ use ipnet::IpNet;
 use policy_core::authorization::{
     Authorization, Condition, Predicate, Requirement, UnresolvedGrant,
 };
-use policy_core::filter::{Failure, Filter, FilterKind, HeaderChange, Redirect, RedirectPath};
+use policy_core::condition::{SegmentCondition, SegmentOperator};
 use policy_core::identity::IdentityMatch;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
 };
-use policy_core::name::{DelegatedPath, ObjectRef, Origin, Source};
+use policy_core::name::{ObjectRef, Source};
 use policy_core::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
-use policy_core::policy::{Owner, PathHandling, Protocol, Route, RouteKind, Rule, Unmatched};
+use policy_core::policy::{Owner, PathHandling, Protocol, Unmatched};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-const UNIT: m::Unit = m::Unit {};
+pub(super) const UNIT: m::Unit = m::Unit {};
 
 pub(super) fn object(object: &ObjectRef) -> m::ObjectRef {
     m::ObjectRef {
@@ -84,8 +84,21 @@ fn condition(condition: &Condition) -> m::Condition {
             Kind::Identity(Identities { identities: identities.iter().map(identity).collect() })
         }
         Predicate::TlsPassthrough => Kind::TlsPassthrough(UNIT),
+        Predicate::Segment(wanted) => Kind::Segment(segment_condition(wanted)),
     };
     m::Condition { source: Some(source(from)), test: Some(test) }
+}
+
+pub(super) fn segment_condition(condition: &SegmentCondition) -> m::SegmentCondition {
+    m::SegmentCondition {
+        parameter: condition.parameter.to_string(),
+        place: condition.place,
+        operator: i32::from(match condition.operator {
+            SegmentOperator::In => m::SegmentOperator::In,
+            SegmentOperator::NotIn => m::SegmentOperator::NotIn,
+        }),
+        values: condition.values().iter().map(ToString::to_string).collect(),
+    }
 }
 
 pub(super) fn authorization(key: u64, grant: &Authorization) -> m::Authorization {
@@ -171,129 +184,11 @@ pub(super) fn host(pattern: &HostPattern) -> m::HostPattern {
     m::HostPattern { kind: Some(kind) }
 }
 
-fn headers(change: &HeaderChange) -> m::HeaderChange {
-    let HeaderChange { add, set, remove } = change;
-    let fields = |fields: &[(http::HeaderName, http::HeaderValue)]| {
-        fields
-            .iter()
-            .map(|(name, value)| m::HeaderField {
-                name: name.as_str().to_owned(),
-                value: value.as_bytes().to_vec(),
-            })
-            .collect()
-    };
-    m::HeaderChange {
-        add: fields(add),
-        set: fields(set),
-        remove: remove.iter().map(|name| name.as_str().to_owned()).collect(),
-    }
-}
-
-fn redirect(redirect: &Redirect) -> m::Redirect {
-    use m::redirect::Path;
-    let Redirect { scheme, host, port, path, status } = redirect;
-    let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(|text| text.to_string());
-    m::Redirect {
-        scheme: text(scheme),
-        host: text(host),
-        port: port.map(u32::from),
-        status: u32::from(*status),
-        path: path.as_ref().map(|path| match path {
-            RedirectPath::Full(path) => Path::FullPath(path.to_string()),
-            RedirectPath::Prefix(prefix) => Path::Prefix(prefix.to_string()),
-        }),
-    }
-}
-
-fn failure(failure: &Failure) -> m::Failure {
-    let Failure { status, grpc_status, message, numerator, denominator } = failure;
-    m::Failure {
-        status: u32::from(*status),
-        grpc_status: u32::from(*grpc_status),
-        message: message.to_string(),
-        numerator: *numerator,
-        denominator: *denominator,
-    }
-}
-
 /// Saturates at the range of the message, which is far above any useful limit.
 pub(crate) fn duration(duration: Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         nanos: i32::try_from(duration.subsec_nanos()).unwrap_or(0),
-    }
-}
-
-pub(super) fn effect(effect: &Filter) -> m::Effect {
-    use m::effect::Kind;
-    let Filter { source: from, kind } = effect;
-    let kind = match kind {
-        FilterKind::RequestHeaders(change) => Kind::RequestHeaders(headers(change)),
-        FilterKind::ResponseHeaders(change) => Kind::ResponseHeaders(headers(change)),
-        FilterKind::Redirect(wanted) => Kind::Redirect(redirect(wanted)),
-        FilterKind::Failure(wanted) => Kind::Failure(failure(wanted)),
-        FilterKind::Timeout(bound) => Kind::Timeout(duration(*bound)),
-    };
-    m::Effect { source: Some(source(from)), kind: Some(kind) }
-}
-
-pub(super) fn origin(origin: &Origin) -> m::Origin {
-    use m::origin::{Kind, Objects};
-    let kind = match origin {
-        Origin::Objects(chain) => {
-            Kind::Objects(Objects { chain: chain.iter().map(object).collect() })
-        }
-        Origin::Default => Kind::Default(UNIT),
-        Origin::Probe => Kind::Probe(UNIT),
-        Origin::Guard => Kind::Guard(UNIT),
-        Origin::Deny(reason) => Kind::Deny(reason.as_str().to_owned()),
-        Origin::Delegated(path) => Kind::Delegated(delegated(path)),
-        Origin::Undelegated(path) => Kind::Undelegated(delegated(path)),
-    };
-    m::Origin { kind: Some(kind) }
-}
-
-fn delegated(path: &DelegatedPath) -> m::origin::DelegatedPath {
-    let DelegatedPath { chain, prefix } = path;
-    m::origin::DelegatedPath {
-        chain: chain.iter().map(object).collect(),
-        prefix: prefix.to_string(),
-    }
-}
-
-/// Encodes a route; `keys` are those of its grants.
-pub(super) fn route(key: u64, keys: Vec<u64>, route: &Route) -> m::Route {
-    let Route {
-        origin: why,
-        kind,
-        created,
-        hosts,
-        rules,
-        authorizations: _,
-        inherits_server,
-        withheld: held,
-    } = route;
-    m::Route {
-        key,
-        origin: Some(origin(why)),
-        kind: i32::from(match kind {
-            RouteKind::Http => m::RouteKind::Http,
-            RouteKind::Grpc => m::RouteKind::Grpc,
-        }),
-        created: *created,
-        hosts: hosts.iter().map(host).collect(),
-        rules: rules.iter().map(rule).collect(),
-        authorizations: keys,
-        inherits_server: *inherits_server,
-        withheld: held.iter().map(withheld).collect(),
-    }
-}
-
-fn rule(rule: &Rule) -> m::Rule {
-    let Rule { matches, effects } = rule;
-    m::Rule {
-        matches: matches.iter().map(request).collect(),
-        effects: effects.iter().map(effect).collect(),
     }
 }
 
