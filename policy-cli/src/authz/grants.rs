@@ -2,8 +2,8 @@
 
 use super::report::{Access, ClientRequirement};
 use policy_core::{
-    Authorization, Condition, Exemption, Predicate, Protocol, Requirement, Route, ServerPolicy,
-    Unmatched,
+    Authorization, Condition, Exemption, Predicate, Protocol, Requirement, Route, Scope,
+    SegmentOperator, ServerPolicy, Unmatched,
 };
 use policy_engine::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use std::sync::Arc;
@@ -164,13 +164,19 @@ fn access_row(grant: &Authorization, about: &Access) -> Access {
             (conditions.iter().map(requirement).collect(), !empty)
         }
     };
-    Access {
-        requires,
-        granted,
-        by: Some(grant.source.to_string()),
-        audited: grant.audit,
-        ..about.clone()
-    }
+    let Access { route, hosts, what, exempt, .. } = about.clone();
+    // A condition on the request holds for no connection.
+    let (of_connections, of_requests): (Vec<_>, Vec<_>) =
+        what.into_iter().partition(|what| what == "connections" || what == "TLS connections");
+    let (what, granted) = match grant.scope() {
+        Scope::Connection => ([of_requests, of_connections].concat(), granted),
+        Scope::Request if of_requests.is_empty() && !of_connections.is_empty() => {
+            (of_connections, false)
+        }
+        Scope::Request => (of_requests, granted),
+    };
+    let (by, audited) = (Some(grant.source.to_string()), grant.audit);
+    Access { route, hosts, what, requires, granted, by, audited, exempt }
 }
 
 /// True if a condition can never hold because its list of networks or identities is empty.
@@ -178,6 +184,9 @@ fn matches_no_client(condition: &Condition) -> bool {
     match &condition.test {
         Predicate::Network(networks) => networks.is_empty(),
         Predicate::Identity(identities) => identities.is_empty(),
+        Predicate::Segment(condition) => {
+            condition.operator == SegmentOperator::In && condition.values().is_empty()
+        }
         Predicate::MeshTls | Predicate::TlsPassthrough => false,
     }
 }
@@ -200,6 +209,10 @@ pub(crate) fn requirement(condition: &Condition) -> ClientRequirement {
         }
         Predicate::TlsPassthrough => {
             ClientRequirement { tls: Some("passthrough"), from, ..ClientRequirement::default() }
+        }
+        Predicate::Segment(condition) => {
+            let request = Some(condition.to_string());
+            ClientRequirement { request, from, ..ClientRequirement::default() }
         }
     }
 }

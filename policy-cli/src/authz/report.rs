@@ -125,7 +125,8 @@ pub(crate) struct Access {
     pub(crate) exempt: bool,
 }
 
-/// A requirement: the client must match one entry of the one list that is not empty.
+/// A requirement: the client must match one entry of the one list that is not empty, or the request
+/// must meet the condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientRequirement {
@@ -138,6 +139,9 @@ pub(crate) struct ClientRequirement {
     /// `mesh` (with or without an identity) or `passthrough`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls: Option<&'static str>,
+    /// A condition on the request, such as `path parameter book In [42]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) request: Option<String>,
     /// The object that requires it.
     pub(crate) from: String,
 }

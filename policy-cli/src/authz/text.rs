@@ -150,12 +150,18 @@ pub(crate) fn who(entry: &Access) -> String {
 
 /// True if an address of any network fulfils the requirement.
 fn is_anywhere(need: &ClientRequirement) -> bool {
-    let ClientRequirement { identities, networks, tls, from: _ } = need;
-    identities.is_empty() && tls.is_none() && *networks == ["0.0.0.0/0", "::/0"]
+    let ClientRequirement { identities, networks, tls, request, from: _ } = need;
+    identities.is_empty()
+        && tls.is_none()
+        && request.is_none()
+        && *networks == ["0.0.0.0/0", "::/0"]
 }
 
 /// A requirement in words.
 pub(crate) fn need(need: &ClientRequirement) -> String {
+    if let Some(condition) = &need.request {
+        return format!("requests with {condition}");
+    }
     match (need.identities.as_slice(), need.networks.as_slice(), need.tls) {
         (_, _, Some("mesh")) => "any mesh TLS client".to_owned(),
         (_, _, Some(_)) => "TLS that is passed through".to_owned(),

@@ -6,13 +6,14 @@ mod text;
 pub use shadow::{Shadowed, shadowed};
 
 use policy_core::{
-    Authorization, Filter, FilterKind, HeaderMatch, HostPattern, IdentityMatch,
+    Authorization, Filter, FilterKind, HeaderMatch, HeaderRewrite, HostPattern, IdentityMatch,
     InformationalHeaders, NetworkMatch, NetworkSymbol, NetworkTerm, Owner, PathHandling,
     PathPattern, Predicate, Protocol, QueryMatch, RateLimit, RequestMatch, Requirement, Route,
-    ServerPolicy, Unmatched, UnresolvedGrant, ValueMatch, matching::Segment,
+    ServerPolicy, Streams, Timeouts, Unmatched, UnresolvedGrant, ValueMatch, matching::Segment,
 };
 use serde::Serialize;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// A [`ServerPolicy`] as text fields. Every field of the policy is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -190,6 +191,7 @@ fn test(test: &Predicate) -> String {
         Predicate::MeshTls => "mesh TLS, with or without an identity".to_owned(),
         Predicate::Identity(identities) => format!("identity {}", join(identities, identity)),
         Predicate::TlsPassthrough => "TLS that is passed through".to_owned(),
+        Predicate::Segment(condition) => condition.to_string(),
     }
 }
 
@@ -336,8 +338,44 @@ fn effect(effect: &Filter) -> String {
             format!("fail {} of {} with {}", failure.numerator, failure.denominator, failure.status)
         }
         FilterKind::Timeout(timeout) => format!("timeout {} ms", timeout.as_millis()),
+        FilterKind::Timeouts(timeouts) => {
+            format!("timeouts {}{}", format_timeouts(timeouts), format_conditions(&timeouts.when))
+        }
+        FilterKind::Rewrite(rewrite) => {
+            let required = if rewrite.required { " or deny" } else { "" };
+            let when = format_conditions(&rewrite.when);
+            format!("request headers {}{required}{when}", format_rewrite(rewrite))
+        }
     };
     format!("{what} ({})", effect.source)
+}
+
+fn format_timeouts(timeouts: &Timeouts) -> String {
+    let Timeouts { when: _, request, response, idle, streams } = timeouts;
+    let part = |name: &str, bound: &Option<Duration>| {
+        bound.map(|bound| format!("{name} {} ms", bound.as_millis()))
+    };
+    let request = part("request", request).map(|text| match streams {
+        Streams::Bounded => text,
+        Streams::Unbounded => format!("{text} until the response begins"),
+    });
+    let parts = [request, part("response", response), part("idle", idle)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn format_rewrite(rewrite: &HeaderRewrite) -> String {
+    let cleared = rewrite.clear.iter().map(|name| format!("clear {name}"));
+    let set = rewrite.set.iter().map(|(name, _)| format!("set {name}"));
+    let added = rewrite.add.iter().map(|(name, _)| format!("add {name}"));
+    cleared.chain(set).chain(added).collect::<Vec<_>>().join(", ")
+}
+
+fn format_conditions(conditions: &[impl ToString]) -> String {
+    if conditions.is_empty() {
+        return String::new();
+    }
+    let all: Vec<String> = conditions.iter().map(ToString::to_string).collect();
+    format!(" where {}", all.join(" and "))
 }
 
 fn format_header_change(change: &policy_core::filter::HeaderChange) -> String {
@@ -371,6 +409,38 @@ mod tests {
     fn no_grant_is_told_in_words_too() {
         let text = PolicyView::from(&policy(DefaultPolicy::Deny)).text();
         assert!(text.ends_with("allow      nobody\n"), "{text}");
+    }
+
+    #[test]
+    fn effects_are_told_with_their_bounds_changes_and_conditions() {
+        use policy_core::{
+            EffectCondition, HeaderCondition, HeaderOperator, SegmentCondition, SegmentOperator,
+            Source,
+        };
+        let told = |kind| effect(&Filter { source: Source::Default("test".into()), kind });
+        let when = vec![SegmentCondition::new("book", 1, SegmentOperator::NotIn, ["1", "2"])];
+        let (request, idle) = (Some(Duration::from_secs(3)), Some(Duration::from_millis(500)));
+        let (response, streams) = (None, Streams::Unbounded);
+        assert_eq!(
+            told(FilterKind::Timeouts(Timeouts { when, request, response, idle, streams })),
+            "timeouts request 3000 ms until the response begins, idle 500 ms \
+             where path parameter book NotIn [1, 2] (default test)"
+        );
+        let (name, value) = (http::HeaderName::from_static, http::HeaderValue::from_static);
+        let operator = HeaderOperator::In(vec!["example.com".into()]);
+        let when = vec![EffectCondition::Header(HeaderCondition { name: "host".into(), operator })];
+        let rewrite = HeaderRewrite {
+            when,
+            clear: vec![name("x-a")],
+            set: vec![(name("x-b"), value("1"))],
+            add: vec![(name("x-c"), value("1"))],
+            required: true,
+        };
+        assert_eq!(
+            told(FilterKind::Rewrite(rewrite)),
+            "request headers clear x-a, set x-b, add x-c or deny \
+             where header host In [example.com] (default test)"
+        );
     }
 
     #[test]

@@ -105,7 +105,9 @@ pub(super) fn prefix_replaced(filters: &Filters) -> bool {
         FilterKind::RequestHeaders(_)
         | FilterKind::ResponseHeaders(_)
         | FilterKind::Failure(_)
-        | FilterKind::Timeout(_) => false,
+        | FilterKind::Timeout(_)
+        | FilterKind::Timeouts(_)
+        | FilterKind::Rewrite(_) => false,
     })
 }
 

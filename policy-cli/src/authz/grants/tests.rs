@@ -8,7 +8,7 @@ use policy_core::testing::{
 use policy_core::testing::{grant, identity as named, policy};
 use policy_core::{
     AuthorizationId, Connection, Decision, DefaultPolicy, Denied, Evaluator, HostPattern,
-    IdentityMatch, Memo, Origin, PathPattern, RequestMatch, Tls,
+    IdentityMatch, Memo, Origin, PathPattern, RequestMatch, SegmentCondition, Tls,
 };
 use proptest::prelude::*;
 
@@ -84,9 +84,24 @@ fn of_other_requests(row: &&Access, name: Option<&str>) -> bool {
     row.route.is_none() && !row.exempt && here && row.what.iter().any(other)
 }
 
+/// Policies without conditions on requests, whose rows name clients alone.
+fn any_policy_by_connection() -> impl Strategy<Value = ServerPolicy> {
+    let plain = |grant: &Arc<Authorization>| grant.scope() == Scope::Connection;
+    any_policy().prop_map(move |mut policy| {
+        let kept = |set: &[Arc<Authorization>]| set.iter().filter(|g| plain(g)).cloned().collect();
+        policy.authorizations = kept(&policy.authorizations);
+        policy.exemptions.retain(|exemption| plain(&exemption.authorization));
+        for route in &mut policy.routes.routes {
+            let route = Arc::make_mut(route);
+            route.authorizations = kept(&route.authorizations);
+        }
+        policy
+    })
+}
+
 proptest! {
     #[test]
-    fn connections_agree_with_decisions(policy in any_policy(), client in any_client()) {
+    fn connections_agree_with_decisions(policy in any_policy_by_connection(), client in any_client()) {
         let (access, _) = rows(&policy);
         let evaluator = Evaluator::build(Arc::new(policy)).unwrap();
         let connection = client.view();
@@ -97,7 +112,7 @@ proptest! {
 
     #[test]
     fn requests_agree_with_decisions(
-        policy in any_policy(), client in any_client(), sent in any_request(),
+        policy in any_policy_by_connection(), client in any_client(), sent in any_request(),
     ) {
         let (access, otherwise) = rows(&policy);
         let evaluator = Evaluator::build(Arc::new(policy.clone())).unwrap();
@@ -194,6 +209,30 @@ fn a_host_that_leaves_the_rest_to_the_ports_grants_has_a_row_of_its_own() {
     ];
     assert_eq!(access.iter().map(by).collect::<Vec<_>>(), expected);
     assert_eq!(otherwise.as_deref(), Some("not found"));
+}
+
+#[test]
+fn a_condition_on_a_path_parameter_is_a_requirement_that_no_connection_meets() {
+    let mut policy = default_policy(DefaultPolicy::Deny);
+    let on = |values: &[&str]| {
+        let condition = SegmentCondition::new("book", 1, SegmentOperator::In, values);
+        set(vec![grant("one", vec![named("front"), Predicate::Segment(condition)])])
+    };
+    policy.authorizations = on(&["42"]);
+    policy.protocol = Protocol::Detect { timeout: std::time::Duration::from_secs(1) };
+    let (access, _) = rows(&policy);
+    let [row] = access.as_slice() else { panic!("{access:?}") };
+    assert_eq!((row.what.as_slice(), row.granted), (&["requests".to_owned()][..], true));
+    assert_eq!(row.requires[1].request.as_deref(), Some("path parameter book In [42]"));
+    policy.protocol = Protocol::Opaque;
+    let nobody = |policy: &ServerPolicy| {
+        let told = |row: Access| (row.what.join(""), row.granted);
+        rows(policy).0.into_iter().map(told).collect::<Vec<_>>()
+    };
+    assert_eq!(nobody(&policy), [("connections".to_owned(), false)]);
+    policy.protocol = Protocol::Http1;
+    policy.authorizations = on(&[]);
+    assert_eq!(nobody(&policy), [("requests".to_owned(), false)]);
 }
 
 #[test]
