@@ -9,6 +9,7 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};
+use std::time::Duration;
 
 /// The client's identity, for the application.
 pub const CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
@@ -27,6 +28,7 @@ pub const PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-conn
 pub const MAX_NAMES: usize = 6000;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// Options of a request that concern the connection that carries it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -200,6 +202,28 @@ fn has_only_trailers(headers: &HeaderMap) -> bool {
 /// Returns the `grpc-status` of a gRPC response, from its trailers or its head.
 pub fn grpc_status(fields: &HeaderMap) -> Option<u16> {
     fields.get(&GRPC_STATUS)?.to_str().ok()?.parse().ok()
+}
+
+/// Returns the deadline of a gRPC request (gRPC over HTTP/2, *Requests*): at most eight digits and a
+/// unit. `None` if there is none, or not just one that is positive and well-formed.
+pub fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
+    let mut lines = headers.get_all(&GRPC_TIMEOUT).iter();
+    let (Some(line), None) = (lines.next(), lines.next()) else { return None };
+    let (unit, digits) = line.as_bytes().split_last()?;
+    if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let count: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    let timeout = match unit {
+        b'H' => Duration::from_secs(count.checked_mul(3600)?),
+        b'M' => Duration::from_secs(count.checked_mul(60)?),
+        b'S' => Duration::from_secs(count),
+        b'm' => Duration::from_millis(count),
+        b'u' => Duration::from_micros(count),
+        b'n' => Duration::from_nanos(count),
+        _ => return None,
+    };
+    (!timeout.is_zero()).then_some(timeout)
 }
 
 fn scan_names(headers: &HeaderMap) -> HeaderScan {
@@ -421,6 +445,33 @@ mod tests {
         assert_eq!(orig_proto(true, two, "HTTP/2.0"), None);
         assert_eq!(orig_proto(true, one, "HTTP/1.1"), None);
         assert_eq!(orig_proto(false, two, "HTTP/1.1"), None);
+    }
+
+    #[test]
+    fn a_grpc_deadline_is_one_line_of_digits_and_a_unit() {
+        let read = |lines: &[&str]| {
+            let lines: Vec<_> = lines.iter().map(|line| ("grpc-timeout", *line)).collect();
+            grpc_timeout(&head(&lines).headers)
+        };
+        let seconds = Duration::from_secs;
+        for (line, wanted) in [
+            ("2H", seconds(7200)),
+            ("3M", seconds(180)),
+            ("5S", seconds(5)),
+            ("250m", Duration::from_millis(250)),
+            ("7u", Duration::from_micros(7)),
+            ("99999999n", Duration::from_nanos(99_999_999)),
+            ("00000001S", seconds(1)),
+        ] {
+            assert_eq!(read(&[line]), Some(wanted), "{line}");
+        }
+        for line in
+            ["", "S", "5", "5s", "-5S", "+5S", " 5S", "5 S", "5.0S", "100000000S", "0S", "0m"]
+        {
+            assert_eq!(read(&[line]), None, "{line}");
+        }
+        assert_eq!(read(&["1S", "2S"]), None, "two deadlines are none");
+        assert_eq!(read(&[]), None);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! [`pipeline`] is the order of steps: [`crate::headers`] cleans the head; [`authorizer`] takes one
 //! snapshot of the policy, makes the canonical target, decides, and applies filters and rate
 //! limits; then the request is forwarded, and [`crate::request_snapshot`] keeps what is needed to
-//! decide on it again while it is open; [`exchange`] counts it. [`layer`] is a `tower::Layer` of
+//! decide on it again while it is open; [`exchange`] counts it, and [`timer`] ends it at the bounds of
+//! its policy. [`layer`] is a `tower::Layer` of
 //! these steps for embedding servers.
 
 pub mod authorizer;
@@ -11,6 +12,8 @@ pub mod exchange;
 pub mod filters;
 mod hosts;
 pub mod layer;
+pub mod open_request;
 pub mod pipeline;
+pub mod timer;
 
 pub use layer::{PolicyLayer, PolicyService};

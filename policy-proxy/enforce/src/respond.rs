@@ -62,10 +62,35 @@ pub enum Fault {
     Broken,
     /// It switched protocols without an upgrade request.
     UnaskedUpgrade,
-    /// It did not answer within the timeout of the policy.
-    Timeout,
+    /// The exchange exceeded a bound of the policy.
+    Timeout(Exceeded),
     /// Its response has too many header fields.
     HeadTooLarge,
+}
+
+/// The bound that an exchange exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exceeded {
+    /// On the request: until the response is complete, or begins.
+    Request,
+    /// On the response: from the end of the request until it begins.
+    Response,
+    /// On the time without a byte of either body.
+    Idle,
+    /// The client's own deadline, which is shorter than the policy's bound on the request.
+    Client,
+}
+
+impl Exceeded {
+    /// Returns the reason, for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Request => "the exchange exceeded the policy's request timeout",
+            Self::Response => "the application exceeded the policy's response timeout",
+            Self::Idle => "the exchange exceeded the policy's idle timeout",
+            Self::Client => "the exchange exceeded the client's grpc-timeout",
+        }
+    }
 }
 
 impl From<Fault> for Answer {
@@ -274,7 +299,7 @@ fn upstream(fault: Fault) -> Wording {
         Fault::Broken => bad("the application closed the connection"),
         Fault::UnaskedUpgrade => bad("the application switched protocols unasked"),
         Fault::HeadTooLarge => bad("the application's response has too many header fields"),
-        Fault::Timeout => late("the application did not answer within the policy's timeout"),
+        Fault::Timeout(exceeded) => late(exceeded.as_str()),
     }
 }
 
@@ -411,7 +436,9 @@ mod tests {
         check(&Answer::Upstream(Fault::HeadTooLarge), 502, "14");
         check(&Answer::Upstream(Fault::Connect), 502, "14");
         check(&Answer::Upstream(Fault::ConnectTimeout), 504, "4");
-        check(&Answer::Upstream(Fault::Timeout), 504, "4");
+        for exceeded in [Exceeded::Request, Exceeded::Response, Exceeded::Idle, Exceeded::Client] {
+            check(&Answer::Upstream(Fault::Timeout(exceeded)), 504, "4");
+        }
     }
 
     #[test]
@@ -443,6 +470,23 @@ mod tests {
         assert_eq!(response.headers()[PROXY_ERROR], "rate_limited");
         let message = percent_encoded("per-identity rate limit exceeded: 7rps");
         assert_eq!(response.headers()[GRPC_MESSAGE], message);
+    }
+
+    #[test]
+    fn a_timeout_names_its_bound_to_meshed_peers() {
+        for (exceeded, word) in [
+            (Exceeded::Request, "request"),
+            (Exceeded::Response, "response"),
+            (Exceeded::Idle, "idle"),
+            (Exceeded::Client, "grpc-timeout"),
+        ] {
+            let answer = Answer::Upstream(Fault::Timeout(exceeded));
+            let response = respond(&answer, &format(false, true));
+            assert!(response.headers()[PROXY_ERROR].to_str().unwrap().contains(word));
+            let trailers = trailers(&answer, &format(true, true));
+            assert_eq!(trailers[GRPC_STATUS], "4");
+            assert!(trailers[GRPC_MESSAGE].to_str().unwrap().contains(word));
+        }
     }
 
     #[test]

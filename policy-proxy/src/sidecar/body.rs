@@ -62,6 +62,11 @@ impl ResponseBody {
         self.held.as_mut()?.poll_end(cx)
     }
 
+    /// True if a bound of the policy is exceeded; otherwise wakes `cx` when one may be.
+    pub(super) fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
+        self.held.as_mut().is_some_and(|held| held.poll_timeout(cx).is_some())
+    }
+
     /// Ends the body early: with trailers for gRPC, with an error for all other clients.
     fn end(&mut self, answer: &Answer) -> Result<Frame<Bytes>, ResponseBodyError> {
         if self.asker.is_grpc() {

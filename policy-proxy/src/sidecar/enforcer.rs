@@ -7,6 +7,7 @@ use http::{HeaderMap, Response};
 use policy_core::Denied;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::middleware::pipeline::{Enforcer, OpenRequest, PermittedRequest, Role};
+use policy_enforce::middleware::timer::Progress;
 use policy_enforce::record::{DecisionInfo, RequestLine, RequestRecord};
 use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::store::PortHandle;
@@ -85,6 +86,10 @@ impl OpenRequest for InflightGuard {
         Self::begun(self, response, (started, waited));
     }
 
+    fn progress(&self) -> Progress {
+        Self::progress(self)
+    }
+
     fn ended(&mut self, broken: bool) {
         Self::ended(self, broken);
     }
@@ -98,7 +103,7 @@ fn error_kind(answer: &Answer) -> Option<ErrorKind> {
         Answer::Upstream(Fault::Broken | Fault::UnaskedUpgrade | Fault::HeadTooLarge) => {
             Some(ErrorKind::Upstream)
         }
-        Answer::Upstream(Fault::Timeout) => Some(ErrorKind::RequestTimeout),
+        Answer::Upstream(Fault::Timeout(_)) => Some(ErrorKind::RequestTimeout),
         Answer::Overloaded => Some(ErrorKind::TooManyRequests),
         Answer::HeadTooLarge => Some(ErrorKind::RequestHeadTooLarge),
         Answer::Gateway

@@ -79,7 +79,7 @@ pub(super) async fn answer(
     }
     let asker = admitted.format();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return upgrade(response, admitted.request.open, asker);
+        return upgrade(response, admitted.request, asker);
     }
     if let Some(version) = carried {
         headers::set_orig_proto(response.headers_mut(), version);
@@ -127,12 +127,14 @@ where
     .await
 }
 
-/// Forwards a 101. The tunnel behind it lasts as long as the request is permitted.
+/// Forwards a 101. The tunnel behind it lasts as long as the request is permitted. Bounds on the request
+/// and its response have ended; the one on time without a byte holds for the tunnel.
 fn upgrade(
     response: Response<UpstreamBody<RequestBody>>,
-    guard: InflightGuard,
+    request: TimedRequest<InflightGuard>,
     asker: ResponseFormat,
 ) -> ClientResponse {
+    let (guard, timer) = request.into_switched();
     guard.ended(false);
     let (head, body) = response.into_parts();
     let server = match body {
@@ -140,7 +142,10 @@ fn upgrade(
         UpstreamBody::Http2(_) => None,
     };
     let response = Response::from_parts(head, ResponseBody::text(Bytes::new(), asker));
-    ClientResponse { response, upgrade: server.map(|server| Box::new(Upgrade { server, guard })) }
+    ClientResponse {
+        response,
+        upgrade: server.map(|server| Box::new(Upgrade { server, guard, timer })),
+    }
 }
 
 impl HttpConnection {

@@ -204,6 +204,10 @@ where
                 (_, _) => break,
             }
         }
+        // A client that does not read keeps the body from being polled, not its bounds.
+        if writer.body.as_mut().is_some_and(|body| body.is_late(cx)) {
+            return Poll::Ready(Err(ClientConnError::ResponseAborted));
+        }
         self.conn.maintain(cx)?;
         Poll::Pending
     }

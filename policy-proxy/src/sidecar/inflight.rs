@@ -16,7 +16,9 @@ use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
 use policy_enforce::middleware::authorizer::Authorizer;
 use policy_enforce::middleware::exchange::Exchange;
+use policy_enforce::middleware::filters;
 use policy_enforce::middleware::pipeline::PermittedRequest;
+use policy_enforce::middleware::timer::Progress;
 use policy_enforce::record::RequestRecord;
 use policy_enforce::request_snapshot::RequestSnapshot;
 use policy_enforce::store::{ActivePolicy, PortHandle};
@@ -233,10 +235,11 @@ impl InflightGuard {
         InflightGuard { connection: Rc::clone(&self.connection), key: self.key, upload: true }
     }
 
-    /// Removes the fields from trailers that the policy decided on in the head.
+    /// Removes the fields from trailers that the policy decided on in the head, or rewrites there.
     pub(super) fn remove_matched(&self, trailers: &mut HeaderMap) {
         if let Some(open) = self.connection.inflight.borrow().get(self.key) {
             open.request.remove_matched(trailers);
+            filters::remove_rewritten(&open.policy, &open.permit, trailers);
         }
     }
 
@@ -254,8 +257,15 @@ impl InflightGuard {
     /// Notes the response's trailers.
     pub(super) fn trailers(&self, fields: &HeaderMap) {
         if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
+            open.exchange.touch();
             open.exchange.trailers(fields);
         }
+    }
+
+    /// The parts of the exchange that are over. Nothing is, once it is not in flight.
+    pub(super) fn progress(&self) -> Progress {
+        let open = self.connection.inflight.borrow();
+        open.get(self.key).map(|open| open.exchange.progress()).unwrap_or_default()
     }
 
     /// Counts a forwarded frame of the response body; `last`: nothing follows.
@@ -275,10 +285,11 @@ impl InflightGuard {
 
     fn count(&self, act: impl FnOnce(&mut Exchange, &Series)) {
         let worker = self.connection.worker.index;
-        if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key)
-            && let Some(series) = open.policy.counters.series(worker, open.exchange.series)
-        {
-            act(&mut open.exchange, series);
+        if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
+            open.exchange.touch();
+            if let Some(series) = open.policy.counters.series(worker, open.exchange.series) {
+                act(&mut open.exchange, series);
+            }
         }
     }
 }

@@ -82,7 +82,7 @@ pub(super) async fn forward(
                 Fault::Connect
                 | Fault::Broken
                 | Fault::UnaskedUpgrade
-                | Fault::Timeout
+                | Fault::Timeout(_)
                 | Fault::HeadTooLarge => ErrorKind::Connect,
             };
             return connection.worker.tcp_error(kind, client);

@@ -3,9 +3,11 @@
 use super::copy::{CopyBidirectional, HttpWatch};
 use super::inflight::InflightGuard;
 use super::io::{ClientIo, Metered, Prefixed};
+use policy_enforce::middleware::timer::{Progress, Timer};
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Instant;
 use tokio::net::TcpStream;
 
 /// A protocol upgrade that the application accepted.
@@ -14,19 +16,34 @@ pub(super) struct Upgrade {
     pub(super) server: Prefixed<Metered<TcpStream>>,
     /// The in-flight request of the upgrade.
     pub(super) guard: InflightGuard,
+    /// The timer of its bound on time without a byte, if it has one.
+    pub(super) timer: Option<Pin<Box<Timer>>>,
 }
 
-/// Copies until both sides have closed or permission is lost.
+/// Copies until both sides have closed, permission is lost, or neither side has sent a byte for the
+/// time that the policy bounds.
 pub(super) async fn forward(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrade) {
-    let Upgrade { server, guard } = upgrade;
+    let Upgrade { server, guard, mut timer } = upgrade;
     let mut copy = pin!(CopyBidirectional::new(
         client.without_timeout(),
         server.without_timeout(),
         HttpWatch::Off
     ));
-    poll_fn(|cx| match guard.poll_revoked(cx) {
-        Some(_) => Poll::Ready(()),
-        None => copy.as_mut().poll_copy(cx).map(|_| ()),
+    // Counted by the tunnel, because the request is over.
+    let (mut passed, mut active) = ((0, 0), Instant::now());
+    poll_fn(|cx| {
+        if guard.poll_revoked(cx).is_some() || copy.as_mut().poll_copy(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let Some(timer) = &mut timer else { return Poll::Pending };
+        if copy.passed() != passed {
+            (passed, active) = (copy.passed(), Instant::now());
+        }
+        let progress = || Progress { last_frame: Some(active), ..Progress::default() };
+        match timer.as_mut().poll(cx, progress) {
+            Some(_) => Poll::Ready(()),
+            None => Poll::Pending,
+        }
     })
     .await;
 }

@@ -129,6 +129,22 @@ async fn an_open_request_ends_when_its_permission_is_lost() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_answer_is_given_up_at_the_bound_of_the_policy() {
+    use policy_core::filter::{Filter, FilterKind, Streams, Timeouts};
+    let mut policy = server(detect(), everybody());
+    let request = Some(std::time::Duration::from_millis(100));
+    let timeouts = Timeouts { request, streams: Streams::Unbounded, ..Timeouts::default() };
+    let source = policy_core::Source::Default("test".into());
+    policy.effects = vec![Filter { source, kind: FilterKind::Timeouts(timeouts) }];
+    let (mut service, mut inner) = layered(&store(policy));
+    inner.allow(1);
+    assert_ready_ok!(service.poll_ready());
+    let waiting = service.call(ask("/", Some(PeerTls::Absent)));
+    let _unanswered = inner.next_request().await.unwrap();
+    assert_eq!(waiting.await.unwrap().status(), StatusCode::GATEWAY_TIMEOUT);
+}
+
+#[tokio::test]
 async fn every_request_that_the_server_was_asked_is_counted_as_answered() {
     let telemetry = Arc::new(Telemetry::new(1));
     let store = PolicyStore::new(StoreConfig::default(), Arc::clone(&telemetry)).unwrap();

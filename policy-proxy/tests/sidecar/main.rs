@@ -49,6 +49,8 @@ mod reverification;
 #[cfg(test)]
 mod revocation;
 #[cfg(test)]
+mod rewrites;
+#[cfg(test)]
 mod small_frames;
 #[cfg(test)]
 mod stalls;
@@ -56,6 +58,8 @@ mod stalls;
 mod streams;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod timeouts;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]

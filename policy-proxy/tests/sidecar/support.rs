@@ -292,17 +292,22 @@ async fn serve_app(stream: TcpStream, [requests, flooded, swallowed]: [Arc<Atomi
     }
 }
 
-/// `METHOD target\nname: value\n…`; `/stream`, `/flood` and `/swallow` never end, `/never` never
-/// begins, `/early` ends before the request does, `/ws` switches to an echo, `/pkg.…` sends
-/// trailers, `/upload` counts the body, `/trailers` echoes the trailers.
+/// `METHOD target\nname: value\n…`; `/stream`, `/flood` and `/swallow` never end, `/pause` sends one
+/// frame and no other, `/never` never begins, `/early` ends before the request does, `/ws` switches to
+/// an echo, `/pkg.…` sends trailers, `/upload` counts the body, `/trailers` echoes the trailers.
 async fn app_answer(
     request: Request<Incoming>,
     flooded: Arc<AtomicUsize>,
     swallowed: Arc<AtomicUsize>,
 ) -> Result<Response<AppBody>, Infallible> {
     let path = request.uri().path().to_owned();
-    if path == "/never" {
+    if path == "/never" || path.starts_with("/pkg.Never/") {
         std::future::pending::<()>().await;
+    }
+    if path == "/pause" || path.starts_with("/pkg.Pause/") {
+        let first = tokio_stream::once(Ok(Frame::data(Bytes::from_static(b"tick\n"))));
+        let frames = first.chain(tokio_stream::pending());
+        return Ok(Response::new(BodyExt::boxed(StreamBody::new(frames))));
     }
     if path == "/trailers" {
         let trailers = request.collect().await.map(|b| b.trailers().cloned());

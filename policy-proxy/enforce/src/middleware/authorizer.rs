@@ -60,7 +60,7 @@ pub enum AuthorizeOutcome {
 pub struct Forward {
     /// The permit to forward the request.
     pub permit: Permit,
-    /// The response filters, and the timeout.
+    /// The response filters, and the timeouts.
     pub plan: FilterPlan,
     /// Boxed, because it moves through many calls.
     pub snapshot: Box<RequestSnapshot>,

@@ -1,5 +1,6 @@
 //! State of an open request and its response, for the counters.
 
+use super::timer::Progress;
 use crate::headers;
 use crate::telemetry::{Elapsed, Outcome, Series, SeriesId};
 use http::{HeaderMap, Response, StatusCode};
@@ -20,6 +21,8 @@ pub struct Exchange {
     answered: bool,
     /// True once the end was counted.
     ended: bool,
+    /// The last frame of either body, if frames are tracked.
+    last_frame: Option<Instant>,
 }
 
 /// State of the request's body.
@@ -43,7 +46,30 @@ impl Exchange {
             grpc_status: None,
             answered: false,
             ended: false,
+            last_frame: None,
         }
+    }
+
+    /// Tracks the time of frames from now on, for a bound on the time without one.
+    pub fn track_frames(&mut self) {
+        self.last_frame = Some(self.started);
+    }
+
+    /// Records a head or a frame of either body.
+    pub fn touch(&mut self) {
+        if let Some(at) = &mut self.last_frame {
+            *at = Instant::now();
+        }
+    }
+
+    /// Returns the parts that are over.
+    pub fn progress(&self) -> Progress {
+        let request_ended = match self.upload {
+            Upload::None => Some(self.started),
+            Upload::Going => None,
+            Upload::Ended(after) => self.started.checked_add(after),
+        };
+        Progress { request_ended, last_frame: self.last_frame }
     }
 
     /// Records that the request has a body, which is being sent.
@@ -65,6 +91,7 @@ impl Exchange {
 
     /// Records the response's head. A gRPC response without a body has its status there.
     pub fn begun<B>(&mut self, response: &Response<B>) {
+        self.touch();
         self.status = Some(response.status());
         self.trailers(response.headers());
     }

@@ -1,25 +1,28 @@
 //! Applies the filters of a permit: header changes, redirects, injected failures, timeouts.
 
+use super::timer::{RequestTimeouts, client_deadline};
 use crate::headers;
 use crate::request_snapshot::RequestSnapshot;
 use crate::respond::{Answer, Fault};
 use crate::store::ActivePolicy;
 use http::request::Parts;
 use http::uri::Scheme;
-use http::{HeaderMap, HeaderValue, StatusCode, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 use policy_core::filter::{Failure, HeaderChange, Redirect, RedirectPath};
 use policy_core::host::canonical_host;
 use policy_core::matching::PathPattern;
-use policy_core::{FilterKind, Permit, naive};
+use policy_core::{
+    EffectiveTimeouts, Filter, FilterKind, HeaderRewrite, Permit, RequestView, naive,
+};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The filters that remain while a permitted request is forwarded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterPlan {
-    /// Maximum time until the response is complete.
-    pub timeout: Option<Duration>,
+    /// The bounds on parts of the exchange. Boxed, because few requests have any.
+    pub timeouts: Option<Box<RequestTimeouts>>,
     /// True if [`change_response`] has filters to apply.
     pub response: bool,
 }
@@ -32,21 +35,45 @@ pub fn plan(
     head: &mut Parts,
     snapshot: &RequestSnapshot,
 ) -> Result<FilterPlan, Answer> {
-    let mut plan = FilterPlan::default();
-    let mut changed = false;
-    for effect in policy.evaluator.effects(permit) {
+    let evaluator = &policy.evaluator;
+    // Read before any filter changes it.
+    let bounded = evaluator.effects(permit).any(|effect| effect.kind.is_timeout());
+    let client = if bounded { client_deadline(head) } else { None };
+    let prefix = || matched_prefix(policy, permit, snapshot);
+    if !evaluator.effects(permit).any(|effect| effect.kind.is_conditional()) {
+        return apply_all(evaluator.effects(permit), prefix, head, client);
+    }
+    let host = snapshot.authority().and_then(|authority| canonical_host(authority).ok());
+    let request = snapshot.request(host.as_ref().map(|host| &*host.name));
+    // The snapshot has the headers of matches alone.
+    let request = RequestView { headers: &head.headers, ..request };
+    let effects = evaluator.effects_on(permit, &request);
+    apply_all(effects.into_iter(), prefix, head, client)
+}
+
+/// Applies the effects of one request. `prefix` returns the length of the prefix that matched.
+fn apply_all<'e>(
+    effects: impl Iterator<Item = &'e Filter>,
+    prefix: impl Fn() -> Option<usize>,
+    head: &mut Parts,
+    client: Option<Duration>,
+) -> Result<FilterPlan, Answer> {
+    let (mut response, mut changed) = (false, false);
+    let mut timeouts = EffectiveTimeouts::default();
+    for effect in effects {
         match &effect.kind {
             FilterKind::RequestHeaders(change) => {
                 apply(change, &mut head.headers).map_err(|_| Answer::HeadTooLarge)?;
                 changed = true;
             }
-            FilterKind::ResponseHeaders(_) => plan.response = true,
-            FilterKind::Timeout(bound) => {
-                plan.timeout = Some(plan.timeout.map_or(*bound, |least| least.min(*bound)));
+            FilterKind::Rewrite(change) => {
+                rewrite(change, &mut head.headers).map_err(|_| Answer::HeadTooLarge)?;
+                changed = true;
             }
+            FilterKind::ResponseHeaders(_) => response = true,
+            kind @ (FilterKind::Timeout(_) | FilterKind::Timeouts(_)) => timeouts.add(kind),
             FilterKind::Redirect(redirect) => {
-                let prefix = || matched_prefix(policy, permit, snapshot);
-                if let Some(answer) = redirect_to(redirect, prefix, head) {
+                if let Some(answer) = redirect_to(redirect, &prefix, head) {
                     return Err(answer);
                 }
             }
@@ -59,7 +86,17 @@ pub fn plan(
     if changed && head.version >= Version::HTTP_2 {
         headers::clean_for_http2(&mut head.headers);
     }
-    Ok(plan)
+    Ok(FilterPlan { timeouts: RequestTimeouts::new(timeouts, client), response })
+}
+
+/// Removes from a request's trailers the fields that a rewrite governs in its head: an application may
+/// take the one for the other.
+pub fn remove_rewritten(policy: &ActivePolicy, permit: &Permit, trailers: &mut HeaderMap) {
+    for effect in policy.evaluator.effects(permit) {
+        if let FilterKind::Rewrite(rewrite) = &effect.kind {
+            rewrite.names().for_each(|name| _ = trailers.remove(name));
+        }
+    }
 }
 
 /// Applies the response filters in order. `Err`: the response has too many fields; this answers in
@@ -75,9 +112,11 @@ pub fn change_response(
                 apply(change, headers).map_err(|_| Answer::Upstream(Fault::HeadTooLarge))?;
             }
             FilterKind::RequestHeaders(_)
+            | FilterKind::Rewrite(_)
             | FilterKind::Redirect(_)
             | FilterKind::Failure(_)
-            | FilterKind::Timeout(_) => {}
+            | FilterKind::Timeout(_)
+            | FilterKind::Timeouts(_) => {}
         }
     }
     Ok(())
@@ -88,15 +127,45 @@ struct TooManyHeaders;
 
 /// Applies `add`, then `set`, then `remove` (docs/spec/proxy.md 3.5).
 fn apply(change: &HeaderChange, headers: &mut HeaderMap) -> Result<(), TooManyHeaders> {
-    for (name, value) in &change.add {
-        headers.try_append(name.clone(), value.clone()).map_err(|_| TooManyHeaders)?;
-    }
-    for (name, value) in &change.set {
-        headers.try_insert(name.clone(), value.clone()).map_err(|_| TooManyHeaders)?;
-    }
+    append(&change.add, headers)?;
+    replace(&change.set, headers)?;
     for name in &change.remove {
         headers.remove(name);
     }
+    check_number(headers)
+}
+
+/// Applies `clear`, then `set`, then `add`.
+fn rewrite(change: &HeaderRewrite, headers: &mut HeaderMap) -> Result<(), TooManyHeaders> {
+    for name in &change.clear {
+        headers.remove(name);
+    }
+    replace(&change.set, headers)?;
+    append(&change.add, headers)?;
+    check_number(headers)
+}
+
+fn append(
+    fields: &[(HeaderName, HeaderValue)],
+    headers: &mut HeaderMap,
+) -> Result<(), TooManyHeaders> {
+    for (name, value) in fields {
+        headers.try_append(name.clone(), value.clone()).map_err(|_| TooManyHeaders)?;
+    }
+    Ok(())
+}
+
+fn replace(
+    fields: &[(HeaderName, HeaderValue)],
+    headers: &mut HeaderMap,
+) -> Result<(), TooManyHeaders> {
+    for (name, value) in fields {
+        headers.try_insert(name.clone(), value.clone()).map_err(|_| TooManyHeaders)?;
+    }
+    Ok(())
+}
+
+fn check_number(headers: &HeaderMap) -> Result<(), TooManyHeaders> {
     if headers.keys_len() > headers::MAX_NAMES { Err(TooManyHeaders) } else { Ok(()) }
 }
 
@@ -303,6 +372,28 @@ mod tests {
         assert!(apply(&change, &mut HeaderMap::new()).is_err());
         let change = HeaderChange { set: all.collect(), ..HeaderChange::default() };
         assert!(apply(&change, &mut HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn a_rewrite_clears_then_sets_then_adds() {
+        let value = |v: &'static str| HeaderValue::from_static(v);
+        let name = http::HeaderName::from_static;
+        let change = HeaderRewrite {
+            clear: vec![name("x-a"), name("x-b"), name("x-c")],
+            set: vec![(name("x-a"), value("1")), (name("x-d"), value("1"))],
+            add: vec![(name("x-a"), value("2")), (name("x-b"), value("2"))],
+            ..HeaderRewrite::default()
+        };
+        let mut headers = HeaderMap::new();
+        for name in ["x-a", "x-b", "x-c", "x-d", "x-d"] {
+            headers.append(name, value("0"));
+        }
+        assert!(rewrite(&change, &mut headers).is_ok());
+        let lines = |name| headers.get_all(name).iter().collect::<Vec<_>>();
+        assert_eq!(lines("x-a"), ["1", "2"]);
+        assert_eq!(lines("x-b"), ["2"]);
+        assert_eq!(lines("x-c"), [""; 0]);
+        assert_eq!(lines("x-d"), ["1"]);
     }
 
     #[test]

@@ -6,7 +6,9 @@
 //! is revoked. Denied and audited requests are logged within the sidecar's limits; counts of
 //! suppressed lines are logged at the next such request. The layer does not watch the request's
 //! body: it ends with the response, so a client that does not read the response may keep sending
-//! until the server drops it. The sidecar watches both.
+//! until the server drops it. The sidecar watches both. Of the bounds of a TimeoutPolicy, the layer
+//! applies those on the request, and on time without a byte from the head of the response on. It does
+//! not see the end of the request, so it applies none that begins there.
 
 mod body;
 
@@ -220,7 +222,8 @@ impl Enforcer for LayerConnection {
         let PermittedRequest { snapshot, permit: _, policy, exchange } = permitted;
         let (handle, peer) = (self.shared.handle.clone(), self.peer.clone());
         let notices = Arc::clone(&self.shared.notices);
-        Watch { handle, peer, notices, snapshot, changed, counted: Some((exchange, policy)) }
+        let counted = Some((exchange, policy));
+        Watch { handle, peer, notices, snapshot, changed, counted, last_frame: None }
     }
 }
 

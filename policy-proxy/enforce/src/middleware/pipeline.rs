@@ -7,9 +7,12 @@
 //! `tower_service::Service` takes requests by value: the copies alone are 2.6 % of the instructions
 //! of an HTTP/1 request.
 
+pub use super::open_request::{OpenRequest, TimedRequest};
+
 use super::authorizer::{AuthorizeOutcome, Authorizer, Forward, Refusal};
 use super::exchange::Exchange;
 use super::filters;
+use super::timer::Timer;
 use crate::headers::{self, ConnectionOptions};
 use crate::record::{DecisionInfo, RequestInfo, RequestLine, RequestRecord};
 use crate::request_snapshot::RequestSnapshot;
@@ -22,11 +25,8 @@ use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, Version};
 use policy_core::{Denial, Denied, PathHandling, Permit};
 use policy_tls::peer::Peer;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
-use tokio::time::Sleep;
 
 /// A connection that sends requests, as the steps see it.
 pub trait Enforcer {
@@ -74,19 +74,6 @@ pub trait Enforcer {
 
     /// Creates the state of a permitted request.
     fn open(&self, changes: Self::Changes, permitted: PermittedRequest) -> Self::Open;
-}
-
-/// An open request: it is decided on again whenever the policy changes.
-pub trait OpenRequest {
-    /// Returns the reason if permission was revoked. Else wakes `cx` when it is.
-    fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied>;
-
-    /// Records the response's head. The request arrived at `started`; the application took `waited`
-    /// of the time since.
-    fn begun<B>(&mut self, response: &Response<B>, started: Instant, waited: Duration);
-
-    /// Records the end of the response; `broken`: it is incomplete.
-    fn ended(&mut self, broken: bool);
 }
 
 /// The role of an [`Enforcer`].
@@ -146,14 +133,6 @@ pub struct AdmittedRequest<O> {
     changes_response: bool,
     /// The open request.
     pub request: TimedRequest<O>,
-}
-
-/// An open request with its deadline.
-#[derive(Debug)]
-pub struct TimedRequest<O> {
-    /// The open request.
-    pub open: O,
-    deadline: Option<Pin<Box<Sleep>>>,
 }
 
 /// The context of a request's response.
@@ -221,12 +200,14 @@ pub fn admit<E: Enforcer>(
     if let Some(series) = policy.counters.series(enforcer.worker(), series) {
         series.request();
     }
-    let exchange = Exchange::new(series, started, context.format.is_grpc());
+    let mut exchange = Exchange::new(series, started, context.format.is_grpc());
+    if plan.timeouts.as_ref().is_some_and(|timeouts| timeouts.policy.idle.is_some()) {
+        exchange.track_frames();
+    }
     let permitted = PermittedRequest { snapshot, permit, policy: Arc::clone(&policy), exchange };
     let open = enforcer.open(changes, permitted);
-    let deadline = plan.timeout.and_then(|bound| started.checked_add(bound));
-    let deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
-    let request = TimedRequest { open, deadline };
+    let timer = plan.timeouts.and_then(|timeouts| Timer::start(started, *timeouts));
+    let request = TimedRequest::new(open, timer);
     let changes_response = plan.response;
     Admission::Admitted(AdmittedRequest {
         context,
@@ -294,7 +275,7 @@ impl<O: OpenRequest> AdmittedRequest<O> {
             return Some(self.refuse(enforcer, answer, waited));
         }
         self.context.record(enforcer, response, (Some(&self.policy), Ok(self.permit)), waited);
-        self.request.open.begun(response, self.context.started, waited);
+        self.request.answered(response, self.context.started, waited);
         None
     }
 
@@ -332,38 +313,6 @@ impl<O: OpenRequest> AdmittedRequest<O> {
             }
         }
         Ok(())
-    }
-}
-
-impl<O: OpenRequest> TimedRequest<O> {
-    /// Returns the response if the request has to end now. Else wakes `cx` when it has to.
-    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
-        if let Some(reason) = self.open.poll_revoked(cx) {
-            return Some(Answer::Denied(reason));
-        }
-        self.is_timed_out(cx).then_some(Answer::Upstream(Fault::Timeout))
-    }
-
-    /// Polls the application for its response. `Err`: the request has to end first. A response that
-    /// is ready at the deadline is in time.
-    pub fn poll_answer<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<Result<T, Answer>> {
-        if let Some(reason) = self.open.poll_revoked(cx) {
-            return Poll::Ready(Err(Answer::Denied(reason)));
-        }
-        let timed_out = self.is_timed_out(cx);
-        match poll(cx) {
-            Poll::Ready(answer) => Poll::Ready(Ok(answer)),
-            Poll::Pending if timed_out => Poll::Ready(Err(Answer::Upstream(Fault::Timeout))),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-
-    fn is_timed_out(&mut self, cx: &mut Context<'_>) -> bool {
-        self.deadline.as_mut().is_some_and(|at| at.as_mut().poll(cx).is_ready())
     }
 }
 

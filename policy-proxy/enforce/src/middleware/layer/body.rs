@@ -2,9 +2,10 @@
 
 use crate::middleware::exchange::Exchange;
 use crate::middleware::pipeline::{OpenRequest, TimedRequest};
+use crate::middleware::timer::Progress;
 use crate::record::{DecisionInfo, Notices, RequestLine};
 use crate::request_snapshot::RequestSnapshot;
-use crate::respond::{self, ResponseFormat};
+use crate::respond::{self, Answer, Exceeded, Fault, ResponseFormat};
 use crate::store::{ActivePolicy, PortHandle};
 use bytes::Bytes;
 use http::Response;
@@ -22,10 +23,16 @@ use tokio_stream::wrappers::WatchStream;
 /// Error of a response body.
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Error of a response body that was ended because policy revoked its permission.
+/// Error of a response body that policy ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("ended by policy: {}", .0.as_str())]
-pub struct EndedByPolicy(pub Denied);
+pub enum EndedByPolicy {
+    /// Its permission was revoked.
+    #[error("ended by policy: {}", .0.as_str())]
+    Denied(Denied),
+    /// It exceeded a bound.
+    #[error("ended by policy: {}", .0.as_str())]
+    Timeout(Exceeded),
+}
 
 /// Decides on an open request again whenever the policy changes.
 pub(super) struct Watch {
@@ -37,6 +44,8 @@ pub(super) struct Watch {
     /// The exchange and the policy that counts it. `None` after the response began, because a long
     /// response would keep that policy alive.
     pub(super) counted: Option<(Exchange, Arc<ActivePolicy>)>,
+    /// The last frame of the response, or its head, where time without one is bounded.
+    pub(super) last_frame: Option<Instant>,
 }
 
 impl OpenRequest for Watch {
@@ -54,10 +63,18 @@ impl OpenRequest for Watch {
     /// Counts the whole response; the layer does not see its body.
     fn begun<B>(&mut self, response: &Response<B>, _: Instant, _: Duration) {
         let Some((mut exchange, policy)) = self.counted.take() else { return };
+        if exchange.progress().last_frame.is_some() {
+            self.last_frame = Some(Instant::now());
+        }
         exchange.begun(response);
         if let Some(series) = policy.counters.series(WORKER, exchange.series) {
             exchange.ended(series, false);
         }
+    }
+
+    /// The layer sees neither the end of the request nor its frames.
+    fn progress(&self) -> Progress {
+        Progress { request_ended: None, last_frame: self.last_frame }
     }
 
     fn ended(&mut self, _: bool) {
@@ -66,6 +83,13 @@ impl OpenRequest for Watch {
 }
 
 impl Watch {
+    /// Records a frame of the response.
+    fn touch(&mut self) {
+        if let Some(at) = &mut self.last_frame {
+            *at = Instant::now();
+        }
+    }
+
     /// Logs that the request's permission was revoked.
     fn notice(&self) {
         let Some(peer) = &self.peer else { return };
@@ -148,6 +172,7 @@ where
                     Some(answer) => (answer, *format),
                     None => {
                         let frame = ready!(inner.poll_frame(cx));
+                        open.open.touch();
                         if frame.is_none() {
                             *watch = None;
                         }
@@ -161,7 +186,20 @@ where
         if format.is_grpc() {
             return Poll::Ready(Some(Ok(Frame::trailers(respond::trailers(&answer, &format)))));
         }
-        Poll::Ready(Some(Err(Box::new(EndedByPolicy(Denied::Revoked)))))
+        let error = match answer {
+            Answer::Upstream(Fault::Timeout(exceeded)) => EndedByPolicy::Timeout(exceeded),
+            Answer::Denied(reason) => EndedByPolicy::Denied(reason),
+            // None of these ends a body.
+            Answer::Limited(_)
+            | Answer::Redirect { .. }
+            | Answer::InvalidRedirect
+            | Answer::Failure { .. }
+            | Answer::Gateway
+            | Answer::Overloaded
+            | Answer::HeadTooLarge
+            | Answer::Upstream(_) => EndedByPolicy::Denied(Denied::Revoked),
+        };
+        Poll::Ready(Some(Err(Box::new(error))))
     }
 
     fn is_end_stream(&self) -> bool {
