@@ -53,6 +53,22 @@ kinds! {
     InboundRoute,
     /// `portcullis.dev` RouteAdmissionPolicy.
     RouteAdmissionPolicy,
+    /// `portcullis.dev` HttpRouteGroup.
+    HttpRouteGroup,
+    /// `portcullis.dev` HttpRouteBinding.
+    HttpRouteBinding,
+    /// `portcullis.dev` HttpRouteClass.
+    HttpRouteClass,
+    /// `portcullis.dev` GrpcService.
+    GrpcService,
+    /// `portcullis.dev` GrpcServiceBinding.
+    GrpcServiceBinding,
+    /// `portcullis.dev` GrpcServiceClass.
+    GrpcServiceClass,
+    /// `portcullis.dev` TimeoutPolicy.
+    TimeoutPolicy,
+    /// `portcullis.dev` HeaderRewritePolicy.
+    HeaderRewritePolicy,
     /// `workload.linkerd.io` ExternalWorkload.
     ExternalWorkload,
     /// Core Pod.

@@ -6,19 +6,32 @@
 //! (`tests/tests/architecture/kinds.rs`).
 
 mod authorization_policy;
+mod binding;
+mod consent;
 mod egress_network;
 mod external_workload;
+mod grpc_service;
+mod grpc_service_binding;
+mod grpc_service_class;
+mod header_rewrite_policy;
+mod http_route_binding;
+mod http_route_class;
+mod http_route_group;
 mod inbound_route;
 mod mesh_tls_authentication;
 mod network_authentication;
 mod node;
 mod rate_limit;
 mod reference_grant;
+mod request_rows;
 mod route;
 mod route_admission_policy;
+mod route_labels;
 mod row;
 mod server;
 mod server_authorization;
+mod target;
+mod timeout_policy;
 mod workload;
 
 use crate::annotation;
@@ -27,6 +40,10 @@ use crate::resource::Resource;
 use crate::spec::{
     Admission, Conditions, Field, GrantRule, KindSpec, Names, Projection, ReferenceField, Scope,
     StatusStyle, Watched,
+};
+use request_rows::{
+    GRPC_SERVICE, GRPC_SERVICE_BINDING, GRPC_SERVICE_CLASS, HEADER_REWRITE_POLICY,
+    HTTP_ROUTE_BINDING, HTTP_ROUTE_CLASS, HTTP_ROUTE_GROUP, TIMEOUT_POLICY,
 };
 use row::{client, core, gateway, linkerd, names, ours, policy, reference, unclaimed, unused};
 
@@ -47,6 +64,14 @@ impl Kind {
             Self::ReferenceGrant => &REFERENCE_GRANT,
             Self::InboundRoute => &INBOUND_ROUTE,
             Self::RouteAdmissionPolicy => &ROUTE_ADMISSION_POLICY,
+            Self::HttpRouteGroup => &HTTP_ROUTE_GROUP,
+            Self::HttpRouteBinding => &HTTP_ROUTE_BINDING,
+            Self::HttpRouteClass => &HTTP_ROUTE_CLASS,
+            Self::GrpcService => &GRPC_SERVICE,
+            Self::GrpcServiceBinding => &GRPC_SERVICE_BINDING,
+            Self::GrpcServiceClass => &GRPC_SERVICE_CLASS,
+            Self::TimeoutPolicy => &TIMEOUT_POLICY,
+            Self::HeaderRewritePolicy => &HEADER_REWRITE_POLICY,
             Self::ExternalWorkload => &EXTERNAL_WORKLOAD,
             Self::Pod => &POD,
             Self::Namespace => &NAMESPACE,
@@ -291,6 +316,10 @@ const POLICY_REFERENCES: &[ReferenceField] = &[
             Kind::GatewayHttpRoute,
             Kind::GrpcRoute,
             Kind::InboundRoute,
+            Kind::HttpRouteBinding,
+            Kind::HttpRouteClass,
+            Kind::GrpcServiceBinding,
+            Kind::GrpcServiceClass,
         ],
     ),
     ReferenceField {

@@ -97,6 +97,18 @@ pub enum Claims {
         /// The Servers, if readable.
         server: Option<ServerRef>,
     },
+    /// The Server that it binds routes to, which stays bound to routes.
+    Binding {
+        /// Name of the Server; unreadable: it may have been any one of the namespace.
+        server: Option<Arc<str>>,
+    },
+    /// The target whose requests are not forwarded without its changes.
+    HeaderRewrite {
+        /// Its target, if readable.
+        target: Option<PolicyTarget>,
+        /// True if it says, or may say, that requests must not be forwarded without its changes.
+        required: bool,
+    },
     /// The Server whose limit it would set; it sets none.
     RateLimit {
         /// Name of the Server, if readable.

@@ -4,6 +4,7 @@ pub(crate) mod duration;
 mod error;
 pub(crate) mod header;
 pub(crate) mod host;
+pub(crate) mod hostnames;
 pub(crate) mod identity;
 pub(crate) mod input;
 pub(crate) mod label;
@@ -15,7 +16,9 @@ mod part;
 pub(crate) mod path;
 pub(crate) mod probe;
 mod recorded;
+pub(crate) mod route_label;
 pub(crate) mod target;
+pub(crate) mod values;
 
 pub use error::NotAnObject;
 pub use object::{parse, parse_all};

@@ -19,12 +19,19 @@ impl PathPrefix {
     /// not repaired: its author would not see what is matched. Hex digits are written in upper case,
     /// and a slash at the end is left out. The reason follows the quoted text.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let path = canonical(text)?;
-        if let Some((written, form)) = other_form(&path) {
-            return Err(format!("has `{written}`, which paths are matched with as `{form}`"));
-        }
+        let path = in_match_form(text)?;
         let trimmed = path.strip_suffix('/').unwrap_or(&path);
         Ok(Self(if trimmed.is_empty() { "/" } else { trimmed }.into()))
+    }
+
+    /// The prefix of these segments, each in match form.
+    pub(crate) fn of_segments<'a>(segments: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut path = String::new();
+        for segment in segments {
+            path.push('/');
+            path.push_str(segment);
+        }
+        Self(if path.is_empty() { "/".into() } else { path.into() })
     }
 
     /// The text.
@@ -91,6 +98,18 @@ fn other_form(path: &str) -> Option<(String, String)> {
         }
     }
     None
+}
+
+/// Checks a path that must be written in the form in which paths are matched. The reason follows the
+/// quoted text.
+pub(crate) fn in_match_form(text: &str) -> Result<String, String> {
+    let path = canonical(text)?;
+    match other_form(&path) {
+        Some((written, form)) => {
+            Err(format!("has `{written}`, which paths are matched with as `{form}`"))
+        }
+        None => Ok(path),
+    }
 }
 
 /// Checks a path. The reason follows the quoted text.

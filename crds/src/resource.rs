@@ -1,6 +1,5 @@
 //! The typed values that manifests are parsed into: every rule has been checked.
 
-use crate::kind::Kind;
 use crate::ports::PortSet;
 use crate::selector::LabelSelector;
 use policy_core::{DefaultPolicy, IdentityMatch, NetworkMatch, NetworkSymbol};
@@ -9,6 +8,7 @@ use std::net::IpAddr;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
+pub use crate::group_path::{GroupPath, ParameterPlace};
 pub use crate::inbound::{
     Consent, Delegate, InboundAction, InboundRoute, InboundRule, NamespaceOwnership, RequiredTls,
     RouteAdmission, UnknownValue, VirtualHost,
@@ -16,7 +16,17 @@ pub use crate::inbound::{
 pub use crate::key::NamespacedName;
 pub use crate::path::PathPrefix;
 pub use crate::recorded::{Recorded, RecordedConnection, RecordedOrphan};
+pub use crate::requests::{
+    GroupEntry, GroupInclude, GroupRoute, GrpcService, GrpcServiceBinding, GrpcServiceClass,
+    GrpcServiceMethod, HeaderRewritePolicy, HeaderRewriteRule, HttpRouteBinding, HttpRouteClass,
+    HttpRouteGroup, TimeoutPolicy,
+};
+pub use crate::route_selector::{
+    Inexpressible, LabelKey, RouteLabels, RouteSelector, SelectableRoute, Selection,
+    SelectorExpression, included,
+};
 pub use crate::routes::{ParentRef, RouteResource, RouteRule, UnsupportedFilter};
+pub use crate::target::PolicyTarget;
 
 /// A valid body.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +53,22 @@ pub enum Resource {
     InboundRoute(InboundRoute),
     /// RouteAdmissionPolicy.
     RouteAdmission(RouteAdmission),
+    /// HttpRouteGroup.
+    HttpRouteGroup(HttpRouteGroup),
+    /// HttpRouteBinding.
+    HttpRouteBinding(HttpRouteBinding),
+    /// HttpRouteClass.
+    HttpRouteClass(HttpRouteClass),
+    /// GrpcService.
+    GrpcService(GrpcService),
+    /// GrpcServiceBinding.
+    GrpcServiceBinding(GrpcServiceBinding),
+    /// GrpcServiceClass.
+    GrpcServiceClass(GrpcServiceClass),
+    /// TimeoutPolicy.
+    TimeoutPolicy(TimeoutPolicy),
+    /// HeaderRewritePolicy.
+    HeaderRewritePolicy(HeaderRewritePolicy),
     /// ExternalWorkload.
     ExternalWorkload(ExternalWorkload),
     /// Pod.
@@ -166,22 +192,6 @@ pub struct AuthorizationPolicy {
     pub identity: Option<IdentityRequirement>,
     /// From where; absent: anywhere.
     pub network: Option<NetworkRequirement>,
-}
-
-/// The target of an AuthorizationPolicy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PolicyTarget {
-    /// A Server.
-    Server(Arc<str>),
-    /// Every Server of the namespace.
-    Namespace,
-    /// A route.
-    Route {
-        /// `PolicyHttpRoute`, `GatewayHttpRoute`, `GrpcRoute` or `InboundRoute`.
-        kind: Kind,
-        /// Name, compared without case unless it is an InboundRoute's.
-        name: Arc<str>,
-    },
 }
 
 /// The identity half of an AuthorizationPolicy.

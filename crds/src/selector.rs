@@ -44,12 +44,19 @@ impl LabelSelector {
 
 impl Expression {
     fn holds(&self, labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
-        let value = labels.get(&self.key);
-        match &self.operator {
-            Operator::In(values) => value.is_some_and(|v| values.contains(v)),
-            Operator::NotIn(values) => value.is_none_or(|v| !values.contains(v)),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
+        self.operator.holds(labels.get(&self.key).map(|value| &**value))
+    }
+}
+
+impl Operator {
+    /// True if it holds of the value of a label; absent: there is no such label.
+    pub(crate) fn holds(&self, value: Option<&str>) -> bool {
+        let named = |values: &[Arc<str>], value: &str| values.iter().any(|own| **own == *value);
+        match self {
+            Self::In(values) => value.is_some_and(|value| named(values, value)),
+            Self::NotIn(values) => value.is_none_or(|value| !named(values, value)),
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
         }
     }
 }

@@ -214,6 +214,9 @@ pub enum Field {
     Delegate,
     /// `virtualhost.targetRef` of an InboundRoute, and `servers` of its rules.
     Serving,
+    /// `routeGroupRef` of the routes of an HttpRouteGroup, `routeRefs` and `serviceRefs` of bindings: the
+    /// objects whose routes are taken over.
+    Include,
     /// `backendRefs` of the rules of a route: enforced by nobody inbound, reported in the status.
     Backend,
 }

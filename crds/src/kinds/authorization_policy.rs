@@ -21,6 +21,10 @@ const TARGETS: &[Target] = &[
     Target::Kind(Kind::GatewayHttpRoute),
     Target::Kind(Kind::GrpcRoute),
     Target::Kind(Kind::InboundRoute),
+    Target::Kind(Kind::HttpRouteBinding),
+    Target::Kind(Kind::HttpRouteClass),
+    Target::Kind(Kind::GrpcServiceBinding),
+    Target::Kind(Kind::GrpcServiceClass),
 ];
 
 const AUTHENTICATIONS: &[Target] = &[
@@ -74,14 +78,7 @@ pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
         }
         Body::Valid(_) | Body::Invalid(_) => None,
     };
-    named.extend(target.map(|target| {
-        let key = match target {
-            PolicyTarget::Server(name) => key.beside(Kind::Server, name),
-            PolicyTarget::Namespace => key.own_namespace(),
-            PolicyTarget::Route { kind, name } => key.beside(*kind, name),
-        };
-        one(Field::Target, key)
-    }));
+    named.extend(target.map(|target| one(Field::Target, target.key(key))));
     named
 }
 
@@ -226,7 +223,12 @@ pub(super) fn definition(_: Profile) -> Definition {
     let spec = object(
         "Clients that may access a target.",
         &[
-            ("targetRef", local_reference("A Server, a route, or the namespace itself.")),
+            (
+                "targetRef",
+                local_reference(
+                    "A Server, a route, routes bound to a Server, or the namespace itself.",
+                ),
+            ),
             (
                 "requiredAuthenticationRefs",
                 list(

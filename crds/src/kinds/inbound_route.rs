@@ -6,17 +6,17 @@ mod delegate;
 mod fields;
 mod virtual_host;
 
+use super::consent;
 use crate::kind::Kind;
 use crate::object::{Body, Claims, FieldError, Invalid, Object};
 use crate::parse::input::{Draft, Input};
-use crate::parse::name::{is_dns_label, object_name};
-use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote, shared};
+use crate::parse::name::object_name;
+use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote};
 use crate::resource::{
-    Consent, Delegate, InboundAction, InboundRoute, InboundRule, NamespacedName, PathPrefix,
-    Resource, VirtualHost,
+    Consent, Delegate, InboundAction, InboundRoute, InboundRule, PathPrefix, Resource, VirtualHost,
 };
 use crate::spec::{Field, ObjectReference, ReferenceTarget};
-use fields::{ACTIONS, MAX_CONSENTS, MAX_RULES, MAX_SERVERS, RULE, SPEC, hostname};
+use fields::{ACTIONS, MAX_RULES, MAX_SERVERS, RULE, SPEC};
 use std::sync::Arc;
 
 pub(super) use claims::claims;
@@ -133,38 +133,7 @@ fn consents(spec: &Fields<'_>, is_root: bool) -> Option<Vec<Consent>> {
         node.error(format!("{rule}: nothing is delegated to a root"));
         return None;
     }
-    let list = node.list_up_to(MAX_CONSENTS)?;
-    if list.is_empty() {
-        node.error("must not be empty: it names the hosts to be delegated");
-        return None;
-    }
-    let read: Vec<Option<Consent>> = list.iter().map(consent).collect();
-    read.into_iter().collect()
-}
-
-fn consent(node: &JsonNode<'_>) -> Option<Consent> {
-    let fields = node.fields(AllowedFields::Only(&["fqdn", "parent"]))?;
-    let host = fields.require("fqdn").and_then(|node| hostname(&node));
-    let parent = match fields.get("parent") {
-        Some(node) => parent(&node).map(Some),
-        None => Some(None),
-    };
-    Some(Consent { host: host?, parent: parent? })
-}
-
-/// The object that delegates. A namespace that is left out could be meant for either side.
-fn parent(node: &JsonNode<'_>) -> Option<NamespacedName> {
-    let fields = node.fields(AllowedFields::Only(&["namespace", "name"]))?;
-    let name = fields.require("name").and_then(|node| object_name(&node));
-    let namespace = fields.require("namespace").and_then(|node| {
-        let text = node.text_up_to(63)?;
-        if !is_dns_label(text) {
-            node.error(format!("{} is not a namespace", quote(text)));
-            return None;
-        }
-        Some(shared(text))
-    });
-    Some(NamespacedName { namespace: Some(namespace?), name: name? })
+    consent::list(&node)
 }
 
 fn rules(spec: &Fields<'_>, namespace: &Arc<str>) -> Option<Vec<InboundRule>> {

@@ -8,16 +8,14 @@ mod definition;
 mod dialect;
 mod filter;
 mod grpc;
-mod host;
 mod http;
 mod parent;
 mod remark;
-mod values;
 
 use crate::kind::Kind;
 use crate::object::{Body, Claims, FieldError, Invalid, Object, ObjectKey};
-use crate::parse::duration;
 use crate::parse::input::{Draft, Input};
+use crate::parse::{duration, hostnames};
 use crate::reader::{AllowedFields, Fields, JsonNode, quote};
 use crate::resource::{ParentRef, Resource, RouteResource, RouteRule, UnsupportedFilter};
 use crate::spec::{Field, ObjectReference, ReferenceTarget};
@@ -38,7 +36,7 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
     if parents.iter().any(parent::is_outbound) {
         annotation::check(input, dialect == Dialect::Grpc);
     }
-    let (hostnames, all) = host::hostnames(&spec);
+    let (hostnames, all) = hostnames::hostnames(&spec);
     let mut beside = Beside::of(&input.meta.key.namespace);
     let rules = rules(&spec, dialect, &mut beside);
     let Beside { namespace: _, unsupported, foreign_backends } = beside;

@@ -1,4 +1,4 @@
-//! Durations: Go's syntax in routes, Linkerd's own in annotations.
+//! Durations: Go's syntax in routes, the Gateway API's in policies, Linkerd's own in annotations.
 
 use std::time::Duration;
 
@@ -29,6 +29,34 @@ pub(crate) fn go(text: &str) -> Result<Duration, &'static str> {
         Some(nanoseconds) => Ok(Duration::from_nanos(nanoseconds)),
         None => Err("is too long"),
     }
+}
+
+/// Reads the Gateway API's syntax (GEP-2257): one to four whole numbers of up to five digits, each with
+/// `h`, `m`, `s` or `ms`.
+pub(crate) fn gateway(text: &str) -> Option<Duration> {
+    const MAX_PARTS: usize = 4;
+    const MAX_DIGITS: usize = 5;
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    for _ in 0..MAX_PARTS {
+        let digits_end = rest.find(|c: char| !c.is_ascii_digit())?;
+        let (number, after) =
+            rest.split_at_checked(digits_end).filter(|_| digits_end <= MAX_DIGITS)?;
+        let (milliseconds, after) = milliseconds(after)?;
+        let part = number.parse::<u64>().ok()?.checked_mul(milliseconds)?;
+        total = total.checked_add(Duration::from_millis(part))?;
+        rest = after;
+        if rest.is_empty() {
+            return Some(total);
+        }
+    }
+    None
+}
+
+/// The unit at the beginning of `text` in milliseconds, and what follows it.
+fn milliseconds(text: &str) -> Option<(u64, &str)> {
+    const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+    UNITS.iter().find_map(|(name, size)| Some((*size, text.strip_prefix(name)?)))
 }
 
 /// Reads Linkerd's syntax for annotations: a whole number and `ms`, `s`, `m`, `h` or `d`, or `0`.

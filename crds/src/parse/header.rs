@@ -8,10 +8,29 @@ const MAX_NAME: usize = 256;
 /// Longest header value (Gateway API HTTPHeaderMatch).
 pub(crate) const MAX_VALUE: usize = 4096;
 
+/// Headers that frame or route the message itself: changing one would make the application read
+/// another message than the one that was authorized.
+const FRAMING: [&str; 9] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 /// A header name, in lower case.
 pub(crate) fn header_name(node: &JsonNode<'_>) -> Option<HeaderName> {
-    let text = node.text_up_to(MAX_NAME)?;
-    let name = HeaderName::from_bytes(text.as_bytes()).ok();
+    named_header(node, node.text_up_to(MAX_NAME)?)
+}
+
+/// The header of this name, in lower case. Errors are those of `node`, which has the name as its value
+/// or as its key.
+pub(crate) fn named_header(node: &JsonNode<'_>, text: &str) -> Option<HeaderName> {
+    let name = HeaderName::from_bytes(text.as_bytes()).ok().filter(|_| text.len() <= MAX_NAME);
     if name.is_none() {
         node.error(format!("{} is not a header name", quote(text)));
     }
@@ -30,4 +49,19 @@ pub(crate) fn header_value(node: &JsonNode<'_>) -> Option<HeaderValue> {
         node.error(format!("{} has characters that no header value may have", quote(text)));
     }
     value
+}
+
+/// The name of a header that a filter may change.
+pub(crate) fn changeable_header(node: &JsonNode<'_>) -> Option<HeaderName> {
+    let name = header_name(node)?;
+    if frames(&name) {
+        node.error(format!("`{name}` belongs to the connection and cannot be changed"));
+        return None;
+    }
+    Some(name)
+}
+
+/// True if the header frames or routes the message itself.
+pub(crate) fn frames(name: &HeaderName) -> bool {
+    FRAMING.contains(&name.as_str())
 }

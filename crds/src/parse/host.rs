@@ -1,12 +1,24 @@
 //! Host names in configuration.
 
 use super::name::is_dns_name;
+use crate::reader::{JsonNode, quote};
 use policy_core::HostPattern;
 use policy_core::host::canonical_host;
 use std::net::IpAddr;
 
 /// The longest label of a name (RFC 1035, section 2.3.4).
 const MAX_LABEL: usize = 63;
+/// A host name, or `*.name`, as [`pattern`] reads it.
+pub(crate) fn host(node: &JsonNode<'_>) -> Option<HostPattern> {
+    let text = node.text_up_to(254)?;
+    match pattern(text) {
+        Ok(host) => Some(host),
+        Err(reason) => {
+            node.error(format!("{} {reason}", quote(text)));
+            None
+        }
+    }
+}
 
 /// Reads a name or `*.name`. Case and one dot at the end do not matter. The reason of an error
 /// follows the quoted text.

@@ -42,12 +42,39 @@ fn check_value(node: &JsonNode<'_>, value: &str) {
     }
 }
 
+/// The name of an operator.
 #[derive(Clone, Copy)]
-enum OperatorName {
+pub(crate) enum OperatorName {
     In,
     NotIn,
     Exists,
     DoesNotExist,
+}
+
+impl OperatorName {
+    /// Reads it.
+    pub(crate) fn read(node: &JsonNode<'_>) -> Option<Self> {
+        node.choice(&[
+            ("In", Self::In),
+            ("NotIn", Self::NotIn),
+            ("Exists", Self::Exists),
+            ("DoesNotExist", Self::DoesNotExist),
+        ])
+    }
+}
+
+/// The operator with its values, errors of which are those of the field `values`.
+pub(crate) fn operator(
+    fields: &Fields<'_>,
+    named: OperatorName,
+    values: Vec<Arc<str>>,
+) -> Option<Operator> {
+    match named {
+        OperatorName::In => Some(Operator::In(some_values(fields, values)?)),
+        OperatorName::NotIn => Some(Operator::NotIn(some_values(fields, values)?)),
+        OperatorName::Exists => no_values(fields, &values, Operator::Exists),
+        OperatorName::DoesNotExist => no_values(fields, &values, Operator::DoesNotExist),
+    }
 }
 
 fn expression(node: &JsonNode<'_>) -> Option<Expression> {
@@ -59,21 +86,9 @@ fn expression(node: &JsonNode<'_>) -> Option<Expression> {
         }
         Some(shared(key))
     });
-    let named = fields.require("operator").and_then(|node| {
-        node.choice(&[
-            ("In", OperatorName::In),
-            ("NotIn", OperatorName::NotIn),
-            ("Exists", OperatorName::Exists),
-            ("DoesNotExist", OperatorName::DoesNotExist),
-        ])
-    });
+    let named = fields.require("operator").and_then(|node| OperatorName::read(&node));
     let values = values(&fields);
-    let operator = match named? {
-        OperatorName::In => Operator::In(some_values(&fields, values?)?),
-        OperatorName::NotIn => Operator::NotIn(some_values(&fields, values?)?),
-        OperatorName::Exists => no_values(&fields, &values?, Operator::Exists)?,
-        OperatorName::DoesNotExist => no_values(&fields, &values?, Operator::DoesNotExist)?,
-    };
+    let operator = operator(&fields, named?, values?)?;
     Some(Expression { key: key?, operator })
 }
 

@@ -73,3 +73,16 @@ fn is_qualified(text: &str) -> bool {
         && edge(bytes.last())
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
+
+/// Longest name of a gRPC service or method.
+const MAX_PROTOBUF_NAME: usize = 1024;
+
+/// True if `text` is a name of Protocol Buffers: letters, digits and `_`, not beginning with a digit;
+/// with `dotted`, several of them with dots between.
+pub(crate) fn is_protobuf_name(text: &str, dotted: bool) -> bool {
+    let word = |word: &str| {
+        word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+            && word.bytes().next().is_some_and(|b| !b.is_ascii_digit())
+    };
+    text.len() <= MAX_PROTOBUF_NAME && if dotted { text.split('.').all(word) } else { word(text) }
+}

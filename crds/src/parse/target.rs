@@ -33,14 +33,39 @@ impl<'a> Reference<'a> {
         names: &'static [&'static str],
         allowed: &[Target],
     ) -> Option<Self> {
+        Self::of(node, names, allowed, |_| None)
+    }
+
+    /// The same in a kind of this project: the group may be left out where no other group has a kind of
+    /// this name that is allowed.
+    pub(crate) fn read_by_kind(
+        node: &JsonNode<'a>,
+        names: &'static [&'static str],
+        allowed: &[Target],
+    ) -> Option<Self> {
+        Self::of(node, names, allowed, |kind| {
+            let mut named = allowed.iter().filter(|it| it.kind().eq_ignore_ascii_case(kind));
+            let only = named.next()?;
+            named.next().is_none().then_some(*only)
+        })
+    }
+
+    fn of(
+        node: &JsonNode<'a>,
+        names: &'static [&'static str],
+        allowed: &[Target],
+        without_group: impl FnOnce(&str) -> Option<Target>,
+    ) -> Option<Self> {
         let fields = node.fields(AllowedFields::Only(names))?;
-        let group = match fields.get("group") {
+        let stated = fields.get("group");
+        let group = match &stated {
             Some(node) => node.text()?,
             None => "",
         };
         let kind = fields.require("kind")?;
         let text = kind.text_up_to(63)?;
         let found = allowed.iter().copied().find(|t| t.is(group, text));
+        let found = found.or_else(|| without_group(text).filter(|_| stated.is_none()));
         if found.is_none() {
             refuse(&fields, &kind, (group, text), allowed);
         }

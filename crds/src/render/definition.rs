@@ -38,6 +38,19 @@ pub(crate) enum Status {
 }
 
 impl Definition {
+    /// The definition of a kind of this project that has had one version.
+    pub(crate) fn own(
+        kind: Kind,
+        columns: &'static [Column],
+        spec: Value,
+        status: Option<Value>,
+    ) -> Self {
+        let status = status.map_or(Status::Ours, Status::Always);
+        let (name, short_names) = ("v1alpha1", kind.spec().names.short);
+        let version = Version { name, storage: true, deprecated: None, columns, spec, status };
+        Self { kind, short_names, categories: &[], versions: vec![version] }
+    }
+
     pub(crate) fn file(&self, profile: Profile) -> (String, String) {
         let name = format!("{}_{}.yaml", self.kind.group(), self.kind.plural());
         let head =

@@ -137,6 +137,43 @@ pub(crate) fn selector(about: &str) -> Value {
     object(about, &[("matchLabels", labels), ("matchExpressions", expressions)], &[])
 }
 
+/// A list that has each name once.
+pub(crate) fn named(mut list: Value) -> Value {
+    set(&mut list, "x-kubernetes-list-type", json!("map"));
+    set(&mut list, "x-kubernetes-list-map-keys", json!(["name"]));
+    list
+}
+
+/// Predicates over headers.
+pub(crate) fn headers() -> Value {
+    named(list_of("Header fields.", value_match(4096), None, Some(16)))
+}
+
+/// Predicates over query parameters.
+pub(crate) fn query_params() -> Value {
+    named(list_of("Parameters.", value_match(1024), None, Some(16)))
+}
+
+fn value_match(max: u32) -> Value {
+    let kinds = &["Exact", "RegularExpression"];
+    object(
+        "Name and value.",
+        &[
+            ("type", or(one_of("Type of the comparison of the value.", kinds), json!("Exact"))),
+            ("name", text_up_to("Name.", 256)),
+            ("value", text_up_to("Value.", max)),
+        ],
+        &["name", "value"],
+    )
+}
+
+/// A rule in CEL that the API server checks.
+pub(crate) fn rule(schema: Value, rule: &str, message: &str) -> Value {
+    let mut schema = schema;
+    set(&mut schema, "x-kubernetes-validations", json!([{"rule": rule, "message": message}]));
+    schema
+}
+
 /// A list of networks with exceptions.
 pub(crate) fn networks(about: &str) -> Value {
     let cidr = "A network such as `10.0.0.0/8`, or an address.";

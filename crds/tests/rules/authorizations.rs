@@ -78,7 +78,9 @@ fn every_target_of_an_authorization_policy_is_checked() {
     let policy = |target: &str| format!("targetRef: {target}\nrequiredAuthenticationRefs: []");
     let all = "one of `Server (policy.linkerd.io)`, `Namespace`, `HTTPRoute (policy.linkerd.io)`, \
                `HTTPRoute (gateway.networking.k8s.io)`, `GRPCRoute (gateway.networking.k8s.io)`, \
-               `InboundRoute (portcullis.dev)`";
+               `InboundRoute (portcullis.dev)`, `HttpRouteBinding (portcullis.dev)`, \
+               `HttpRouteClass (portcullis.dev)`, `GrpcServiceBinding (portcullis.dev)`, \
+               `GrpcServiceClass (portcullis.dev)`";
     let table: Vec<(&str, Vec<String>)> = vec![
         ("{group: policy.linkerd.io, kind: Server, name: web}", vec![]),
         ("{group: Policy.Linkerd.IO, kind: server, name: web}", vec![]),
@@ -86,6 +88,11 @@ fn every_target_of_an_authorization_policy_is_checked() {
         ("{kind: Namespace, name: here}", vec![]),
         ("{group: gateway.networking.k8s.io, kind: HttpRoute, name: r}", vec![]),
         ("{group: portcullis.dev, kind: InboundRoute, name: r}", vec![]),
+        ("{group: portcullis.dev, kind: HttpRouteBinding, name: r}", vec![]),
+        ("{group: portcullis.dev, kind: HttpRouteClass, name: r}", vec![]),
+        ("{group: portcullis.dev, kind: GrpcServiceBinding, name: r}", vec![]),
+        ("{group: portcullis.dev, kind: GrpcServiceClass, name: r}", vec![]),
+        ("{kind: HttpRouteBinding, name: r}", vec!["spec.targetRef.group: is required for HttpRouteBinding, write `group: portcullis.dev`".into()]),
         ("{kind: InboundRoute, name: r}", vec!["spec.targetRef.group: is required for InboundRoute, write `group: portcullis.dev`".into()]),
         ("{kind: Server, name: web}", vec!["spec.targetRef.group: is required for Server, write `group: policy.linkerd.io`".into()]),
         ("{group: linkerd.io, kind: Server, name: web}", vec!["spec.targetRef.group: `linkerd.io` has no Server, write `group: policy.linkerd.io`".into()]),

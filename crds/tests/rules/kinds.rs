@@ -56,7 +56,7 @@ fn what_is_not_an_object_says_why() {
         ("{apiVersion: policy.linkerd.io/v1beta3, kind: Sever}", "kind: unknown kind `Sever`, did you mean `Server`?"),
         ("{apiVersion: policy.linkerd.io/v1beta3, kind: server}", "apiVersion: `server` is not a kind of `policy.linkerd.io/v1beta3`, did you mean `Server`?"),
         ("{apiVersion: workload.linkerd.io/v1, kind: Widget}", "kind: unknown kind `Widget`, expected `ExternalWorkload`"),
-        ("{apiVersion: portcullis.dev/v1, kind: Widget}", "kind: unknown kind `Widget`, expected one of `InboundRoute`, `RouteAdmissionPolicy`"),
+        ("{apiVersion: portcullis.dev/v1, kind: Widget}", "kind: unknown kind `Widget`, expected one of `InboundRoute`, `RouteAdmissionPolicy`, `HttpRouteGroup`, `HttpRouteBinding`, `HttpRouteClass`, `GrpcService`, `GrpcServiceBinding`, `GrpcServiceClass`, `TimeoutPolicy`, `HeaderRewritePolicy`"),
         ("{apiVersion: v1, kind: Server}", "apiVersion: Server is not in `v1`, expected `policy.linkerd.io/v1beta3`"),
         ("{apiVersion: v1, kind: HTTPRoute}", "apiVersion: HTTPRoute is not in `v1`, expected one of `policy.linkerd.io/v1beta3`, `gateway.networking.k8s.io/v1`"),
         ("{apiVersion: policy.linkerd.io/v1, kind: GRPCRoute}", "apiVersion: GRPCRoute is not in `policy.linkerd.io/v1`, expected `gateway.networking.k8s.io/v1`"),
@@ -246,9 +246,16 @@ fn an_object_claims_the_same_valid_and_withdrawn() {
         let (spec, meta) = (key.kind.spec(), object.meta.clone());
         let invalid = Invalid { errors: Vec::new(), claims: spec.claims(Some(resource)) };
         let withdrawn = Object { meta, body: Body::Invalid(invalid) };
+        // What an invalid object of these does not do harms nobody.
+        let unclaimed = [
+            Kind::HttpLocalRateLimitPolicy,
+            Kind::HttpRouteClass,
+            Kind::GrpcServiceClass,
+            Kind::TimeoutPolicy,
+        ];
+        let followed = [Field::Authentication, Field::Backend, Field::Delegate, Field::Include];
         let claimed = |named: &ObjectReference| {
-            !matches!(named.field, Field::Authentication | Field::Backend | Field::Delegate)
-                && key.kind != Kind::HttpLocalRateLimitPolicy
+            !followed.contains(&named.field) && !unclaimed.contains(&key.kind)
         };
         let expected: Vec<ObjectReference> =
             object.references().into_iter().filter(claimed).collect();

@@ -184,6 +184,23 @@ fn the_schemas_refuse_what_they_can() {
     let rule = |rule: &str| inbound(&format!("{{virtualhost: {{fqdn: a}}, routes: [{rule}]}}"));
     assert_eq!(rule("{match: /}"), ["spec.routes[]: oneOf"]);
     assert_eq!(rule("{match: /, serve: {}, servers: [{name: a}]}"), ["spec.routes[]: oneOf"]);
+    let group = |spec: &str| of("portcullis.dev/v1alpha1", "HttpRouteGroup", spec);
+    assert_eq!(group("{routes: []}"), ["spec.routes: minItems"]);
+    assert_eq!(group("{routes: [{methods: [GET]}]}"), ["spec.routes[]: oneOf"]);
+    assert_eq!(group("{routes: [{path: /, routeGroupRef: {name: a}}]}"), ["spec.routes[]: oneOf"]);
+    assert_eq!(
+        group("{routes: [{path: a, methods: [get]}]}"),
+        ["spec.routes[].methods[]: enum", "spec.routes[].path: pattern"]
+    );
+    let timeout = |spec: &str| {
+        let target = "targetRef: {kind: Server, name: a}";
+        of("portcullis.dev/v1alpha1", "TimeoutPolicy", &format!("{{{target}, {spec}}}"))
+    };
+    for text in ["-1s", "1d", "10", "", "1.5s", "123456s"] {
+        let found = timeout(&format!("timeouts: {{idle: '{text}'}}"));
+        assert_eq!(found, ["spec.timeouts.idle: pattern"], "{text}");
+    }
+    assert_eq!(timeout("timeouts: {idle: 1m30s}, streams: Endless"), ["spec.streams: enum"]);
     assert_eq!(
         rule("{match: a, delegate: {}}"),
         ["spec.routes[].delegate: oneOf", "spec.routes[].match: pattern"]

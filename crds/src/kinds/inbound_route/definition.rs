@@ -1,18 +1,16 @@
 //! The definition of InboundRoute (docs/spec/delegation.md).
 
-use super::fields::{MAX_ALIASES, MAX_CONSENTS, MAX_NETWORKS, MAX_RULES, MAX_SERVERS};
+use super::fields::{MAX_ALIASES, MAX_NETWORKS, MAX_RULES, MAX_SERVERS};
 use crate::kind::Kind;
+use crate::kinds::consent;
 use crate::render::conditions::conditions;
 use crate::render::definition::{Definition, Status, Version};
 use crate::render::profile::Profile;
 use crate::render::schema::{
-    LABEL, at_most, boolean, exactly_one, list, list_of, local_reference, matching, networks,
-    object, one_of, set, text, text_up_to, time,
+    at_most, boolean, exactly_one, list, list_of, local_reference, networks, object, one_of, set,
+    text, text_up_to, time,
 };
 use serde_json::{Value, json};
-
-/// A host name in any case, with or without a dot at its end, and with or without a wildcard.
-const HOST: &str = "^(\\*\\.)?[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\\.?$";
 
 pub(in crate::kinds) fn definition(_: Profile) -> Definition {
     Definition {
@@ -31,27 +29,11 @@ pub(in crate::kinds) fn definition(_: Profile) -> Definition {
 }
 
 fn spec() -> Value {
-    let consent = object(
-        "A host that may be delegated to this object.",
-        &[
-            ("fqdn", host("The host, one of the root's.")),
-            ("parent", parent("The object that may delegate it; absent: any.", false)),
-        ],
-        &["fqdn"],
-    );
     let spec = object(
         "A root of a tree, with `virtualhost`, or an object that others delegate to.",
         &[
             ("virtualhost", virtual_host()),
-            (
-                "delegatedFrom",
-                list_of(
-                    "Hosts that may be delegated to this object.",
-                    consent,
-                    Some(1),
-                    at_most(MAX_CONSENTS),
-                ),
-            ),
+            ("delegatedFrom", consent::schema()),
             (
                 "routes",
                 list_of("Paths and how they are answered.", rule(), Some(1), at_most(MAX_RULES)),
@@ -63,14 +45,18 @@ fn spec() -> Value {
 }
 
 fn virtual_host() -> Value {
-    let mut fqdn = host("The host that the root is about.");
+    let mut fqdn = consent::host("The host that the root is about.");
     let immutable = json!([{
         "rule": "self == oldSelf",
         "message": "is immutable: create another InboundRoute for another host",
     }]);
     set(&mut fqdn, "x-kubernetes-validations", immutable);
-    let aliases =
-        list_of("Further hosts with the same routes.", host("A host."), None, at_most(MAX_ALIASES));
+    let aliases = list_of(
+        "Further hosts with the same routes.",
+        consent::host("A host."),
+        None,
+        at_most(MAX_ALIASES),
+    );
     let mut access = networks("Networks of its clients; absent: every network.");
     set(&mut access, "maxItems", json!(MAX_NETWORKS));
     let mode = one_of(
@@ -143,23 +129,6 @@ fn delegate() -> Value {
     exactly_one(delegate, &["name", "selector"])
 }
 
-fn host(about: &str) -> Value {
-    let mut host = matching(about, HOST);
-    set(&mut host, "minLength", json!(1));
-    set(&mut host, "maxLength", json!(254));
-    host
-}
-
-/// An InboundRoute by namespace and name; `prefix`: with the path that it delegates.
-fn parent(about: &str, prefix: bool) -> Value {
-    let mut namespace = matching("Namespace.", LABEL);
-    set(&mut namespace, "minLength", json!(1));
-    set(&mut namespace, "maxLength", json!(63));
-    let mut fields = vec![("namespace", namespace), ("name", text_up_to("Name.", 253))];
-    fields.extend(prefix.then(|| ("prefix", text("The path that it delegates."))));
-    object(about, &fields, &["namespace", "name"])
-}
-
 fn status() -> Value {
     let claim = object(
         "A claim of a path of a host.",
@@ -204,7 +173,7 @@ fn delegation() -> Value {
     let connected = object(
         "A tree reaches the object.",
         &[
-            ("parent", parent("The object that delegates.", true)),
+            ("parent", consent::delegator("The object that delegates.", true)),
             ("fqdn", text("The fqdn of the root.")),
             ("hosts", list("Hosts that reach the object.", text("A host."))),
             ("connectedAt", time("Time since when.")),
@@ -214,7 +183,7 @@ fn delegation() -> Value {
     let orphaned = object(
         "No tree reaches the object.",
         &[
-            ("lastParent", parent("The object that delegated last.", false)),
+            ("lastParent", consent::delegator("The object that delegated last.", false)),
             ("reason", text("Reason, in one word for programs.")),
             ("since", time("Time since when.")),
         ],
@@ -223,7 +192,7 @@ fn delegation() -> Value {
     let rejected = object(
         "A delegation to the object is refused.",
         &[
-            ("parent", parent("The object that delegates.", true)),
+            ("parent", consent::delegator("The object that delegates.", true)),
             ("reason", text("Reason, in one word for programs.")),
             ("message", text("Message for people.")),
         ],

@@ -1,7 +1,8 @@
 //! `virtualhost`: the hosts of a root, and the constraints of its tree.
 
-use super::fields::{MAX_ALIASES, MAX_NETWORKS, VIRTUAL_HOST, hostname};
+use super::fields::{MAX_ALIASES, MAX_NETWORKS, VIRTUAL_HOST};
 use crate::kind::Kind;
+use crate::parse::host::host;
 use crate::parse::network::networks;
 use crate::parse::target::{Reference, Target};
 use crate::reader::{AllowedFields, Fields, JsonNode};
@@ -39,12 +40,12 @@ pub(super) fn read(node: &JsonNode<'_>) -> Option<VirtualHost> {
 
 /// The fqdn, then the aliases. Two spellings of one host are one host.
 fn hosts(fields: &Fields<'_>) -> Option<Vec<HostPattern>> {
-    let fqdn = fields.require("fqdn").and_then(|node| hostname(&node));
+    let fqdn = fields.require("fqdn").and_then(|node| host(&node));
     let mut hosts: Vec<HostPattern> = fqdn.iter().cloned().collect();
     if let Some(node) = fields.get("aliases") {
         node.clean(|node| {
             for node in node.list_up_to(MAX_ALIASES)? {
-                let Some(alias) = hostname(&node) else { continue };
+                let Some(alias) = host(&node) else { continue };
                 if hosts.contains(&alias) {
                     node.error("names a host again, every host may appear only once");
                 }

@@ -5,8 +5,8 @@ use crate::render::conditions::conditions;
 use crate::render::definition::{Definition, Status, Version};
 use crate::render::profile::Profile;
 use crate::render::schema::{
-    HOST, PRECISE_HOST, integer, list, list_of, matching, object, one_of, or, port, set, text,
-    text_up_to,
+    HOST, PRECISE_HOST, headers, integer, list, list_of, matching, named, object, one_of, or, port,
+    query_params, set, text, text_up_to,
 };
 use serde_json::{Value, json};
 
@@ -142,30 +142,10 @@ fn request_match() -> Value {
         &[
             ("path", or(path, everything)),
             ("method", one_of("The method.", methods)),
-            ("headers", named(list_of("Header fields.", value_match(4096), None, Some(16)))),
-            ("queryParams", named(list_of("Parameters.", value_match(1024), None, Some(16)))),
+            ("headers", headers()),
+            ("queryParams", query_params()),
         ],
         &[],
-    )
-}
-
-/// A list that has each name once.
-fn named(mut list: Value) -> Value {
-    set(&mut list, "x-kubernetes-list-type", json!("map"));
-    set(&mut list, "x-kubernetes-list-map-keys", json!(["name"]));
-    list
-}
-
-fn value_match(max: u32) -> Value {
-    let kinds = &["Exact", "RegularExpression"];
-    object(
-        "Name and value.",
-        &[
-            ("type", or(one_of("Type of the comparison of the value.", kinds), json!("Exact"))),
-            ("name", text_up_to("Name.", 256)),
-            ("value", text_up_to("Value.", max)),
-        ],
-        &["name", "value"],
     )
 }
 

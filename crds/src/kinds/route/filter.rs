@@ -7,9 +7,8 @@
 //! applied to.
 
 use super::dialect::Dialect;
-use super::host;
-use crate::parse::header::{header_name, header_value};
-use crate::parse::path;
+use crate::parse::header::{changeable_header, header_value};
+use crate::parse::{hostnames, path};
 use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote, shared};
 use crate::resource::UnsupportedFilter;
 use http::{HeaderName, HeaderValue};
@@ -151,39 +150,16 @@ fn known_type(node: &JsonNode<'_>, dialect: Dialect) -> Option<(&'static str, &'
     found
 }
 
-/// Headers that frame or route the message itself: changing one would make the application read
-/// another message than the one that was authorized.
-const FRAMING: [&str; 9] = [
-    "connection",
-    "content-length",
-    "host",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 fn header_change(node: &JsonNode<'_>) -> Option<HeaderChange> {
     node.clean(|node| {
         let fields = node.fields(AllowedFields::Only(&["set", "add", "remove"]))?;
         let (set, add) = (pairs(&fields, "set"), pairs(&fields, "add"));
         let remove = match fields.get("remove") {
-            Some(node) => node.list_up_to(16)?.iter().filter_map(changeable).collect(),
+            Some(node) => node.list_up_to(16)?.iter().filter_map(changeable_header).collect(),
             None => Vec::new(),
         };
         Some(HeaderChange { add: add?, set: set?, remove })
     })
-}
-
-fn changeable(node: &JsonNode<'_>) -> Option<HeaderName> {
-    let name = header_name(node)?;
-    if FRAMING.contains(&name.as_str()) {
-        node.error(format!("`{name}` belongs to the connection and cannot be changed"));
-        return None;
-    }
-    Some(name)
 }
 
 fn pairs(fields: &Fields<'_>, name: &str) -> Option<Vec<(HeaderName, HeaderValue)>> {
@@ -191,7 +167,7 @@ fn pairs(fields: &Fields<'_>, name: &str) -> Option<Vec<(HeaderName, HeaderValue
     let mut pairs: Vec<(HeaderName, HeaderValue)> = Vec::new();
     for node in node.list_up_to(16)? {
         let Some(fields) = node.fields(AllowedFields::Only(&["name", "value"])) else { continue };
-        let name = fields.require("name").and_then(|node| changeable(&node));
+        let name = fields.require("name").and_then(|node| changeable_header(&node));
         let value = fields.require("value").and_then(|node| header_value(&node));
         let (Some(name), Some(value)) = (name, value) else { continue };
         if pairs.iter().any(|(other, _)| *other == name) {
@@ -241,7 +217,7 @@ fn status(node: &JsonNode<'_>) -> Option<u16> {
 
 fn redirect_host<'a>(node: &JsonNode<'a>) -> Option<&'a str> {
     let text = node.text_up_to(253)?;
-    let reason = match host::check(text) {
+    let reason = match hostnames::check(text) {
         Ok(()) if !text.starts_with("*.") => return Some(text),
         Ok(()) => "has a wildcard, a redirect needs one host",
         Err(reason) => reason,

@@ -1,6 +1,7 @@
 //! Matches of a GRPCRoute.
 
-use super::values::headers;
+use crate::parse::name::is_protobuf_name;
+use crate::parse::values::headers;
 use crate::reader::{AllowedFields, Fields, JsonNode, quote};
 use policy_core::RequestMatch;
 
@@ -46,13 +47,4 @@ fn call<'a>(fields: &Fields<'a>) -> Option<Call<'a>> {
         return None;
     }
     exact.then_some((service, method))
-}
-
-/// Letters, digits and `_`, not beginning with a digit; with dots for a package.
-fn is_protobuf_name(text: &str, dotted: bool) -> bool {
-    let word = |word: &str| {
-        word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-            && word.bytes().next().is_some_and(|b| !b.is_ascii_digit())
-    };
-    text.len() <= 1024 && if dotted { text.split('.').all(word) } else { word(text) }
 }

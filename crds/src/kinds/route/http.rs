@@ -1,7 +1,7 @@
 //! Matches of an HTTPRoute.
 
-use super::values::{headers, pattern, query};
 use crate::parse::path::path;
+use crate::parse::values::{self, headers, pattern, query};
 use crate::reader::{AllowedFields, Fields, JsonNode};
 use http::Method;
 use policy_core::{PathPattern, RequestMatch, WrittenMatch};
@@ -65,9 +65,6 @@ fn path_match<'a>(fields: &Fields<'a>) -> Option<(PathPattern, Option<&'a str>)>
 
 /// Absent: any method.
 fn method(fields: &Fields<'_>) -> Option<Option<Method>> {
-    const METHODS: [&str; 9] =
-        ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
     let Some(node) = fields.get("method") else { return Some(None) };
-    let name = node.choice(&METHODS.map(|name| (name, name)))?;
-    Method::from_bytes(name.as_bytes()).ok().map(Some)
+    values::method(&node).map(Some)
 }

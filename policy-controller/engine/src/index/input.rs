@@ -94,7 +94,14 @@ impl Edge {
                 Some(Self::Selects(within))
             }
             (_, ReferenceTarget::Unread(_))
-            | (Field::Authentication | Field::Client | Field::Backend | Field::Delegate, _) => None,
+            | (
+                Field::Authentication
+                | Field::Client
+                | Field::Backend
+                | Field::Delegate
+                | Field::Include,
+                _,
+            ) => None,
         }
     }
 

@@ -46,6 +46,7 @@ fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<Ef
                     | Field::Client
                     | Field::Backend
                     | Field::Delegate
+                    | Field::Include
                     | Field::Serving,
                     _,
                 ) => {}
@@ -83,6 +84,10 @@ fn targeted(
                 delegated(object, servers, effective);
             }
             None => effective.missing = missing(format!("{target} does not exist")),
+        }
+    } else if !target.kind.is_route() {
+        if cx.object(target).is_none() {
+            effective.missing = missing(format!("{target} does not exist"));
         }
     } else {
         // Names of routes are compared without case.

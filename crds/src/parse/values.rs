@@ -1,11 +1,12 @@
-//! Matches of headers and query parameters: `{type, name, value}`.
+//! Parts of matches: headers and query parameters as `{type, name, value}`, and methods.
 
-use crate::parse::header::{header_name, header_value};
+use super::header::{header_name, header_value};
 use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
+use http::Method;
 use policy_core::{HeaderMatch, Pattern, QueryMatch, ValueMatch};
 
 /// `headers`; absent and empty require nothing.
-pub(super) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
+pub(crate) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
     list(
         fields,
         "headers",
@@ -21,7 +22,7 @@ pub(super) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
 }
 
 /// `queryParams`; absent and empty require nothing.
-pub(super) fn query(fields: &Fields<'_>) -> Option<Vec<QueryMatch>> {
+pub(crate) fn query(fields: &Fields<'_>) -> Option<Vec<QueryMatch>> {
     list(
         fields,
         "queryParams",
@@ -73,7 +74,7 @@ fn value(
 }
 
 /// A regular expression over the whole of a text.
-pub(super) fn pattern(node: &JsonNode<'_>) -> Option<Pattern> {
+pub(crate) fn pattern(node: &JsonNode<'_>) -> Option<Pattern> {
     let text = node.text()?;
     if text.is_empty() {
         node.error("must not be empty");
@@ -89,4 +90,14 @@ pub(super) fn pattern(node: &JsonNode<'_>) -> Option<Pattern> {
             None
         }
     }
+}
+
+/// The methods that a match may name (Gateway API HTTPMethod).
+pub(crate) const METHODS: [&str; 9] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+
+/// A method.
+pub(crate) fn method(node: &JsonNode<'_>) -> Option<Method> {
+    let name = node.choice(&METHODS.map(|name| (name, name)))?;
+    Method::from_bytes(name.as_bytes()).ok()
 }

@@ -1,11 +1,11 @@
 //! `hostnames`.
 
-use crate::parse::host;
+use super::host;
 use crate::reader::{Fields, JsonNode, quote};
 use policy_core::HostPattern;
 
 /// The hosts that can be read, and whether these are all. Absent and empty mean every host.
-pub(super) fn hostnames(spec: &Fields<'_>) -> (Vec<HostPattern>, bool) {
+pub(crate) fn hostnames(spec: &Fields<'_>) -> (Vec<HostPattern>, bool) {
     let Some(node) = spec.get("hostnames") else { return (Vec::new(), true) };
     let Some(list) = node.list_up_to(16) else { return (Vec::new(), false) };
     let hosts: Vec<HostPattern> = list.iter().filter_map(hostname).collect();
@@ -25,7 +25,7 @@ fn hostname(node: &JsonNode<'_>) -> Option<HostPattern> {
 }
 
 /// A name without port in canonical form; the reason follows the quoted text.
-pub(super) fn check(text: &str) -> Result<(), &'static str> {
+pub(crate) fn check(text: &str) -> Result<(), &'static str> {
     if text == "*" {
         return Err("is not a host name, leave `hostnames` out to match every host");
     }
