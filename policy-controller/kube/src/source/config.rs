@@ -129,10 +129,18 @@ mod tests {
                 "referencegrants.gateway.networking.k8s.io",
                 "inboundroutes.portcullis.dev",
                 "routeadmissionpolicies.portcullis.dev",
+                "httproutegroups.portcullis.dev",
+                "httproutebindings.portcullis.dev",
+                "httprouteclasses.portcullis.dev",
+                "grpcservices.portcullis.dev",
+                "grpcservicebindings.portcullis.dev",
+                "grpcserviceclasses.portcullis.dev",
+                "timeoutpolicies.portcullis.dev",
+                "headerrewritepolicies.portcullis.dev",
                 "externalworkloads.workload.linkerd.io"
             ]
         );
-        assert_eq!(watches.len(), 17);
+        assert_eq!(watches.len(), 25);
         assert_eq!(Scope::Cluster.limitations(), Vec::<String>::new());
     }
 
@@ -146,7 +154,7 @@ mod tests {
         };
         let watches = config.scope.watches();
         assert!(watches.iter().all(|(key, _)| key.namespace.is_some() && key.kind != Kind::Node));
-        assert_eq!(watches.len(), 30);
+        assert_eq!(watches.len(), 46);
         let nodes: Vec<(String, Vec<IpAddr>)> = config
             .node_objects()
             .into_iter()

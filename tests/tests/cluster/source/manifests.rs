@@ -48,6 +48,7 @@ pub(crate) fn all(namespace: &str) -> Vec<Manifest> {
     all.extend(routes(namespace));
     all.extend(trees(namespace));
     all.extend(workloads(namespace));
+    all.extend(requests(namespace));
     all
 }
 
@@ -170,5 +171,36 @@ fn workloads(namespace: &str) -> Vec<Manifest> {
         cluster("Namespace", ""),
         cluster("Node", "spec: {podCIDR: 10.9.0.0/24, podCIDRs: [10.9.0.0/24]}"),
         manifest(object("v1", "ServiceAccount", namespace, ""), None),
+    ]
+}
+
+/// Requests that many policies name, and policies about them.
+fn requests(namespace: &str) -> Vec<Manifest> {
+    let server = "targetRef: {group: policy.linkerd.io, kind: Server, name: s}";
+    let of = |kind: &str, spec: &str, (from, to): (&str, &str)| {
+        let spec = format!("spec: {{{}}}", spec.replace("$SERVER", server));
+        manifest(object("portcullis.dev/v1alpha1", kind, namespace, &spec), Some((from, to)))
+    };
+    vec![
+        of(
+            "HttpRouteGroup",
+            "routes: [{path: '/books/:id', methods: [GET], labels: {group: books}}]",
+            ("/books/:id", "/books/:id/:id"),
+        ),
+        of("HttpRouteBinding", "$SERVER, routeRefs: [{name: g}]", ("name: g", "name: G")),
+        of(
+            "HttpRouteClass",
+            "$SERVER, routeSelector: {matchLabels: {http.linkerd.io/method: GET}}",
+            ("method: GET", "method: get"),
+        ),
+        of("GrpcService", "service: a.B, methods: [{name: C}, {name: D}]", ("name: D", "name: C")),
+        of("GrpcServiceBinding", "$SERVER, serviceRefs: [{name: b}]", ("name: b", "name: B")),
+        of(
+            "GrpcServiceClass",
+            "targetRef: {kind: GrpcService, name: b}, methodSelector: {matchLabels: {a: b}}",
+            ("{a: b}", "{http.linkerd.io/version: HTTP/2}"),
+        ),
+        of("TimeoutPolicy", "$SERVER, timeouts: {request: 10s}", ("10s", "2h")),
+        of("HeaderRewritePolicy", "$SERVER, rules: [{clear: [x-a]}]", ("x-a", "host")),
     ]
 }

@@ -346,3 +346,30 @@ fn delegation() {
         "metadata.name: `one` has no effect: the one that counts is named `default`",
     );
 }
+
+#[test]
+fn requests_that_many_policies_name() {
+    let routes = |routes: &str| format!("{{routes: [{routes}]}}");
+    sound(Kind::HttpRouteGroup, &routes("{path: '/books/:id', methods: [GET]}"));
+    refused(
+        Kind::HttpRouteGroup,
+        &routes("{path: '/books/:id/:id'}"),
+        "spec.routes[0].path: `/books/:id/:id` has the parameter `id` twice",
+    );
+    refused(
+        Kind::HttpRouteGroup,
+        &routes("{path: /a, labels: {http.linkerd.io/path: /b}}"),
+        "spec.routes[0].labels[\"http.linkerd.io/path\"]: `http.linkerd.io/path` is automatic: every \
+         route has it by itself",
+    );
+    refused(
+        Kind::TimeoutPolicy,
+        "{targetRef: {kind: Server, name: web}, timeouts: {request: 0s}}",
+        "spec.timeouts.request: `0s` is out of bounds: from `1ms` to `1h` is allowed",
+    );
+    refused(
+        Kind::HeaderRewritePolicy,
+        "{targetRef: {kind: Server, name: web}, rules: [{clear: [host]}]}",
+        "spec.rules[0].clear[0]: `host` belongs to the connection and cannot be changed",
+    );
+}
