@@ -234,6 +234,7 @@ fn step(reason: Reason, node: &TreeNode) -> Option<String> {
         | Reason::RootNotAllowedInNamespace
         | Reason::WildcardNotAllowed
         | Reason::HostNotAssumed
+        | Reason::NoRoutesSelected
         | Reason::NotPermitted
         | Reason::SubpathClaimedByOther => return None,
     };

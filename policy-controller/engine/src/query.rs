@@ -10,5 +10,6 @@ pub(crate) mod policy;
 pub(crate) mod port_ownership;
 pub(crate) mod precedence;
 pub mod reference;
+pub(crate) mod requests;
 pub(crate) mod tree_places;
 pub(crate) mod workload;

@@ -33,6 +33,10 @@ use crate::query::port_ownership::{
 };
 use crate::query::precedence::{PrecedenceDifferences, PrecedenceDifferencesOf};
 use crate::query::reference::{ForeignReference, ForeignReferencesOf};
+use crate::query::requests::{
+    BindingRoutesOf, BoundRoutes, BoundRoutesOf, ClassSelection, ClassSelectionOf, DescribedRoutes,
+    DescribedRoutesOf, UnreadBindingsIn,
+};
 use crate::query::workload::{
     NamespaceDefaults, NamespaceSettings, ResolvedWorkload, WorkloadOf, WorkloadShape,
 };
@@ -146,6 +150,8 @@ queries! {
     ServerAuthorizationGrant => GrantResolution,
     ServerGrants => Arc<GrantSet>,
     RouteGrants => Arc<GrantSet>,
+    DescribedRoutesOf => Arc<DescribedRoutes>,
+    BindingRoutesOf => Arc<DescribedRoutes>,
     GrpcRouteOf => Option<ObjectKey>,
     CompiledRoute => Option<Arc<Route>>,
     TreeOf => Arc<DelegationTree>,
@@ -157,6 +163,9 @@ queries! {
     ServerAuthorizationsOf => AuthorizationSet,
     ConstrainedRoutesOf => Arc<[Arc<Route>]>,
     DelegatedRoutesOf => Arc<DelegatedRoutes>,
+    UnreadBindingsIn => bool,
+    BoundRoutesOf => Arc<BoundRoutes>,
+    ClassSelectionOf => Arc<ClassSelection>,
     AttachedRoutesOf => Arc<AttachedRoutes>,
     PrecedenceDifferencesOf => Arc<PrecedenceDifferences>,
     RateLimitOf => Option<(ObjectKey, Arc<RateLimit>)>,

@@ -40,8 +40,8 @@ pub(crate) enum Edge {
     AnyParent(Arc<str>),
     /// The route of this name, compared without case: the name is in lower case.
     Named(ObjectKey),
-    /// Policies, ServerAuthorizations and rate limits that name this object. Route names are in
-    /// lower case (docs/spec/controller.md 2.5).
+    /// Policies, ServerAuthorizations, rate limits, bindings, classes and groups that name this object.
+    /// Route names are in lower case (docs/spec/controller.md 2.5).
     Target(ObjectKey),
     /// ServerAuthorizations of this namespace that select Servers by label.
     Selects(Arc<str>),
@@ -89,19 +89,15 @@ impl Edge {
             (Field::Target | Field::Server, ReferenceTarget::One(key)) if key.kind.is_route() => {
                 Some(Self::route(&key))
             }
-            (Field::Target | Field::Server, ReferenceTarget::One(key)) => Some(Self::Target(key)),
+            (Field::Target | Field::Server | Field::Include, ReferenceTarget::One(key)) => {
+                Some(Self::Target(key))
+            }
             (Field::Target | Field::Server, ReferenceTarget::AnyOf(_, within)) => {
                 Some(Self::Selects(within))
             }
             (_, ReferenceTarget::Unread(_))
-            | (
-                Field::Authentication
-                | Field::Client
-                | Field::Backend
-                | Field::Delegate
-                | Field::Include,
-                _,
-            ) => None,
+            | (Field::Authentication | Field::Client | Field::Backend | Field::Delegate, _)
+            | (Field::Include, ReferenceTarget::AnyOf(..)) => None,
         }
     }
 
@@ -121,7 +117,7 @@ static WITH_PARENTS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[F
 
 /// The kinds with a target.
 static WITH_TARGETS: LazyLock<KindSet> =
-    LazyLock::new(|| KindSet::referring(&[Field::Target, Field::Server]));
+    LazyLock::new(|| KindSet::referring(&[Field::Target, Field::Server, Field::Include]));
 
 /// The kinds of what may be for objects by their labels.
 static WITH_SELECTORS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[Field::Server]));

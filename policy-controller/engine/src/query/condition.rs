@@ -120,11 +120,13 @@ pub enum Reason {
     ProtocolMismatch,
     /// The Server's protocol has no such paths.
     NotProgrammable,
+    /// The class selects no route that is bound to a Server.
+    NoRoutesSelected,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Accepted,
         Self::ResolvedRefs,
         Self::PrecedenceDiffers,
@@ -154,6 +156,7 @@ impl Reason {
         Self::SubpathClaimedByOther,
         Self::ProtocolMismatch,
         Self::NotProgrammable,
+        Self::NoRoutesSelected,
     ];
 
     /// The `reason` of the condition.
@@ -187,6 +190,7 @@ impl Reason {
             Self::SubpathClaimedByOther => "SubpathClaimedByOther",
             Self::ProtocolMismatch => "ProtocolMismatch",
             Self::NotProgrammable => "NotProgrammable",
+            Self::NoRoutesSelected => "NoRoutesSelected",
         }
     }
 }

@@ -81,6 +81,11 @@ impl CreationOrder {
         }
     }
 
+    /// The time of creation, in seconds since the epoch.
+    pub(crate) fn created(&self) -> Option<i64> {
+        self.created
+    }
+
     /// The place of an object of which only the name is known.
     pub(crate) fn unknown(key: &ObjectKey) -> Self {
         Self {

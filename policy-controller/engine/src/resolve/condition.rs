@@ -1,10 +1,16 @@
 //! The conditions of each object, whether or not a proxy watches it.
 
+mod about;
+
 use super::delegation::EFFECTIVE;
 use super::delegation::condition::{Acceptance, acceptance, child_acceptance};
 use super::delegation::inbound_parents;
 use super::grant::reason;
 use super::reference::{FollowedReference, ReferenceError, follow, follow_unread};
+use super::requests::condition::{
+    binding_acceptance, class_acceptance, faults, group_acceptance, target_acceptance,
+};
+use super::requests::is_binding;
 use super::route::{Attachment, attachment};
 use super::workload::reading;
 use crate::annotations::annotation_errors_in;
@@ -18,6 +24,7 @@ use crate::query::grant::{PolicyGrant, RefFault};
 use crate::query::policy::{AttachedRoutesOf, RateLimitOf};
 use crate::query::port_ownership::{DisplacedServersOf, displaced_message};
 use crate::query::precedence::PrecedenceDifferencesOf;
+use about::About;
 use policy_crds::resource::{
     InboundRoute, PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef,
 };
@@ -47,6 +54,13 @@ fn conditions(query: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]
         vec![rate_limit_condition(cx, limit, about)]
     } else if let Resource::InboundRoute(route) = resource {
         inbound_conditions(cx, route, &about)
+    } else if let Resource::HttpRouteGroup(_)
+    | Resource::HttpRouteBinding(_)
+    | Resource::GrpcServiceBinding(_)
+    | Resource::HttpRouteClass(_)
+    | Resource::GrpcServiceClass(_) = resource
+    {
+        request_conditions(cx, object, about)
     } else if let Resource::RouteAdmission(_) = resource {
         vec![admission_condition(&about)]
     } else {
@@ -87,67 +101,6 @@ pub(crate) fn annotations(object: &Object, config: &ControllerConfig) -> Option<
             &errors.join("; "),
         )
     })
-}
-
-/// The subject of a condition.
-#[derive(Clone)]
-struct About<'a> {
-    object: &'a ObjectKey,
-    parent: Option<ObjectKey>,
-    section: Option<Arc<str>>,
-    port: Option<u16>,
-}
-
-impl About<'_> {
-    fn condition(&self, kind: ConditionKind, reason: Reason, message: &str) -> ObjectCondition {
-        ObjectCondition {
-            object: self.object.clone(),
-            parent: self.parent.clone(),
-            section: self.section.clone(),
-            port: self.port,
-            kind,
-            status: matches!(
-                reason,
-                Reason::Accepted | Reason::ResolvedRefs | Reason::PrecedenceDiffers
-            ),
-            reason,
-            message: message.into(),
-        }
-    }
-
-    fn accepted(&self, message: &str) -> ObjectCondition {
-        self.condition(ConditionKind::Accepted, Reason::Accepted, message)
-    }
-
-    fn refused(&self, reason: Reason, message: &str) -> ObjectCondition {
-        self.condition(ConditionKind::Accepted, reason, message)
-    }
-
-    fn outcome(&self, outcome: Acceptance) -> ObjectCondition {
-        match outcome {
-            Ok(message) => self.accepted(&message),
-            Err((reason, message)) => self.refused(reason, &message),
-        }
-    }
-
-    fn differs(&self, message: &str) -> ObjectCondition {
-        self.condition(ConditionKind::PrecedenceDiffers, Reason::PrecedenceDiffers, message)
-    }
-
-    fn invalid(&self, invalid: &Invalid) -> ObjectCondition {
-        let errors: Vec<String> = invalid.errors.iter().map(ToString::to_string).collect();
-        self.refused(Reason::Invalid, &errors.join("; "))
-    }
-
-    /// The reason is that of the first reference that cannot be used, if there is one.
-    fn resolved(&self, faults: &[RefFault]) -> ObjectCondition {
-        let unusable = faults.iter().find(|fault| fault.reason != Reason::RefWarned);
-        let Some(first) = unusable.or_else(|| faults.first()) else {
-            return self.condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, "");
-        };
-        let messages: Vec<&str> = faults.iter().map(|fault| &*fault.message).collect();
-        self.condition(ConditionKind::ResolvedRefs, first.reason, &messages.join("; "))
-    }
 }
 
 fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondition> {
@@ -213,6 +166,9 @@ fn route_named(
 fn targeted(cx: &mut Context<'_>, target: &ObjectKey, about: About<'_>) -> ObjectCondition {
     match follow(cx, about.object, Field::Target, target) {
         Ok(FollowedReference { object, .. }) => {
+            if let Some(acceptance) = target_acceptance(cx, object) {
+                return about.outcome(acceptance);
+            }
             let denying = match &object.body {
                 // As in Linkerd it counts nowhere, which its own condition says.
                 Body::Valid(Resource::Route(_))
@@ -323,6 +279,34 @@ fn inbound_conditions(
         .map(|fault| RefFault { reason: fault.reason, message: fault.message.clone() })
         .collect();
     vec![about.outcome(acceptance(route, &state)), about.resolved(&faults)]
+}
+
+/// The conditions of groups, bindings and classes.
+fn request_conditions(
+    cx: &mut Context<'_>,
+    object: &Object,
+    about: About<'_>,
+) -> Vec<ObjectCondition> {
+    let key = &object.meta.key;
+    let target = object.references().into_iter().find(|named| named.field == Field::Target);
+    let accepted = match target.map(|named| named.what) {
+        Some(ReferenceTarget::One(target)) => {
+            let about = About { parent: Some(target.clone()), ..about.clone() };
+            let found = targeted(cx, &target, about.clone());
+            if !found.status || !found.message.is_empty() {
+                found
+            } else if is_binding(key.kind) {
+                about.outcome(binding_acceptance(cx, object))
+            } else {
+                about.outcome(class_acceptance(cx, key))
+            }
+        }
+        Some(ReferenceTarget::AnyOf(..) | ReferenceTarget::Unread(_)) | None => {
+            about.outcome(group_acceptance(cx, key))
+        }
+    };
+    let resolved = faults(cx, object).map(|faults| about.resolved(&faults));
+    std::iter::once(accepted).chain(resolved).collect()
 }
 
 fn admission_condition(about: &About<'_>) -> ObjectCondition {

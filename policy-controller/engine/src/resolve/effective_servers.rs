@@ -2,6 +2,7 @@
 
 use super::delegation::{served_by, served_through};
 use super::reference::is_permitted;
+use super::requests::servers_through;
 use super::route::{Attachment, attachment};
 use crate::incremental::{Context, query};
 use crate::index::{Edge, authorized_servers, parents};
@@ -25,6 +26,8 @@ fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<Ef
     } else if query.0.kind == Kind::InboundRoute {
         let servers = served_through(cx, object);
         delegated(object, servers, &mut effective);
+    } else if let Some(servers) = servers_through(cx, &query.0) {
+        through(&query.0, servers, &mut effective);
     } else {
         for ObjectReference { field, what } in object.references() {
             match (field, what) {
@@ -86,8 +89,12 @@ fn targeted(
             None => effective.missing = missing(format!("{target} does not exist")),
         }
     } else if !target.kind.is_route() {
-        if cx.object(target).is_none() {
-            effective.missing = missing(format!("{target} does not exist"));
+        match cx.object(target) {
+            Some(_) => {
+                let servers = servers_through(cx, target).unwrap_or_default();
+                through(target, servers, effective);
+            }
+            None => effective.missing = missing(format!("{target} does not exist")),
         }
     } else {
         // Names of routes are compared without case.
@@ -140,6 +147,14 @@ fn attach(cx: &mut Context<'_>, route: &Object, effective: &mut EffectiveServers
     effective.servers.extend(served_by(cx, route));
     if effective.servers.is_empty() {
         effective.missing = refused.pop_first();
+    }
+}
+
+/// Adds the Servers that have routes of a group, a service, a binding or a class.
+fn through(key: &ObjectKey, servers: BTreeSet<ObjectKey>, effective: &mut EffectiveServers) {
+    effective.servers.extend(servers);
+    if effective.servers.is_empty() {
+        effective.missing = Some(format!("no Server has routes of {key}").into());
     }
 }
 

@@ -309,3 +309,19 @@ fn collect(classes: impl IntoIterator<Item = Grants>) -> GrantSet {
     }
     set
 }
+
+/// A grant that holds only if the constraints hold too.
+pub(crate) fn constrained(grant: &Authorization, constraints: &[Condition]) -> Authorization {
+    let own: &[Condition] = match &grant.requirement {
+        Requirement::Nothing => &[],
+        Requirement::All(own) => own,
+    };
+    // No condition at all is a requirement that nobody meets.
+    let requirement = match (&grant.requirement, own) {
+        (Requirement::All(_), []) => grant.requirement.clone(),
+        (Requirement::All(_) | Requirement::Nothing, _) => {
+            Requirement::All(own.iter().chain(constraints).cloned().collect())
+        }
+    };
+    Authorization { source: grant.source.clone(), requirement, audit: grant.audit }
+}

@@ -10,6 +10,7 @@ use crate::query::condition::Reason;
 use crate::query::delegation::TreeHostsOf;
 use crate::query::grant::{CreationOrder, RouteGrants};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute};
+use crate::query::requests::BoundRoutesOf;
 use policy_core::{
     Filter, FilterKind, HostPattern, Origin, Route, RouteKind, Rule, Source, UnresolvedGrant,
 };
@@ -113,6 +114,11 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
             found.push((foreign, CreationOrder::of(&object.meta), route));
         }
     }
+    let own = cx.query(&BoundRoutesOf(server.clone()));
+    bound |= own.bound;
+    some_accepted |= own.accepted;
+    lost.extend(own.lost.iter().cloned());
+    found.extend(own.routes.iter().map(|(rank, route)| (false, rank.clone(), route.clone())));
     if !some_accepted {
         // A Server without an accepted route is denied as a whole.
         found.clear();

@@ -14,9 +14,10 @@ use crate::query::delegation::{
 };
 use crate::query::grant::RouteGrants;
 use crate::query::policy::ServerAuthorizationsOf;
+use crate::resolve::grant::constrained;
 use policy_core::{
     Authorization, AuthorizationSet, Condition, HostPattern, OneOrMany, Origin, PathPattern,
-    RequestMatch, Requirement, Route, RouteKind, Rule,
+    RequestMatch, Route, RouteKind, Rule,
 };
 use policy_crds::ObjectKey;
 use policy_crds::resource::PathPrefix;
@@ -251,20 +252,4 @@ fn met(route: &Arc<Route>, constraints: &[Condition], server: &[Arc<Authorizatio
     let grants = route.authorizations.iter().chain(inherited);
     let met = grants.map(|grant| Arc::new(constrained(grant, constraints))).collect();
     Arc::new(Route { authorizations: met, inherits_server: false, ..Route::clone(route) })
-}
-
-/// A grant that holds only if the constraints hold too.
-fn constrained(grant: &Authorization, constraints: &[Condition]) -> Authorization {
-    let own: &[Condition] = match &grant.requirement {
-        Requirement::Nothing => &[],
-        Requirement::All(own) => own,
-    };
-    // No condition at all is a requirement that nobody meets.
-    let requirement = match (&grant.requirement, own) {
-        (Requirement::All(_), []) => grant.requirement.clone(),
-        (Requirement::All(_) | Requirement::Nothing, _) => {
-            Requirement::All(own.iter().chain(constraints).cloned().collect())
-        }
-    };
-    Authorization { source: grant.source.clone(), requirement, audit: grant.audit }
 }

@@ -1,0 +1,98 @@
+//! Requests that many policies name: the routes that groups and services describe, and the routes of a
+//! Server that bindings make of them.
+
+use super::condition::Reason;
+use super::grant::CreationOrder;
+use http::Method;
+use policy_core::{HeaderMatch, HostPattern, QueryMatch, RequestMatch, Route};
+use policy_crds::ObjectKey;
+use policy_crds::resource::{GroupPath, Inexpressible, RouteLabels, SelectableRoute};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The routes that an HttpRouteGroup or a GrpcService describes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct DescribedRoutesOf(pub(crate) ObjectKey);
+
+/// The routes of the groups or services that a binding names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct BindingRoutesOf(pub(crate) ObjectKey);
+
+/// See [`DescribedRoutesOf`] and [`BindingRoutesOf`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct DescribedRoutes {
+    /// The routes that could be found, in order.
+    pub(crate) routes: Vec<Arc<DescribedRoute>>,
+    /// The references that could not be followed. If there is one, nothing is granted on any of the
+    /// routes.
+    pub(crate) faults: Vec<IncludeFault>,
+}
+
+/// A route of one method, or of any, with all that its includers add.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DescribedRoute {
+    /// The group or service that it is written in.
+    pub(crate) holder: ObjectKey,
+    /// Its path.
+    pub(crate) path: GroupPath,
+    /// Its method; absent: any.
+    pub(crate) method: Option<Method>,
+    /// Header predicates, each once.
+    pub(crate) headers: Vec<HeaderMatch>,
+    /// Query parameter predicates, each once.
+    pub(crate) query: Vec<QueryMatch>,
+    /// The labels that authors wrote.
+    pub(crate) labels: RouteLabels,
+    /// The requests that it matches.
+    pub(crate) matches: Vec<RequestMatch>,
+}
+
+impl DescribedRoute {
+    /// The route as selectors see it.
+    pub(crate) fn selectable(&self) -> SelectableRoute<'_> {
+        SelectableRoute { path: &self.path, method: self.method.as_ref(), labels: &self.labels }
+    }
+}
+
+/// An error of a reference to a group or a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IncludeFault {
+    /// For programs.
+    pub(crate) reason: Reason,
+    /// For people.
+    pub(crate) message: Arc<str>,
+}
+
+/// The routes that bindings give a Server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct BoundRoutesOf(pub(crate) ObjectKey);
+
+/// See [`BoundRoutesOf`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct BoundRoutes {
+    /// True if a binding counts for the Server, in effect or not.
+    pub(crate) bound: bool,
+    /// True if one of them is in effect, if only for hosts that others hold.
+    pub(crate) accepted: bool,
+    /// The routes, each with the place of its oldest binding.
+    pub(crate) routes: Vec<(CreationOrder, Arc<Route>)>,
+    /// Hosts of bindings that others hold, and of which no tree of the Server decides.
+    pub(crate) lost: BTreeSet<HostPattern>,
+}
+
+/// True if a binding of a namespace may name any of its Servers, because its target cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct UnreadBindingsIn(pub(crate) Arc<str>);
+
+/// The routes that a class selects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ClassSelectionOf(pub(crate) ObjectKey);
+
+/// See [`ClassSelectionOf`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ClassSelection {
+    /// The Servers that have routes of it.
+    pub(crate) servers: BTreeSet<ObjectKey>,
+    /// The first route that is not selected because a condition on it cannot be evaluated.
+    pub(crate) inexpressible: Option<(Arc<str>, Inexpressible)>,
+}

@@ -1,0 +1,17 @@
+//! What bindings of groups and services give a Server (docs/spec/requests.md).
+//!
+//! [`describe`] finds the routes of a group, with those that it includes, and of a service. [`binding`]
+//! says what becomes of one binding on its Server. [`bound`] makes the routes of a Server of all its
+//! bindings, with the grants and effects of policies on them and on the [`class`]es that select them.
+//! [`condition`] has the conditions of all these objects.
+
+mod binding;
+mod bound;
+mod class;
+pub(crate) mod condition;
+mod describe;
+mod merge;
+mod servers;
+
+pub(crate) use binding::is_binding;
+pub(crate) use servers::servers_through;

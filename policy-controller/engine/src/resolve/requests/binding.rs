@@ -1,0 +1,139 @@
+//! The outcome of one binding on its Server.
+
+use crate::incremental::{Context, query};
+use crate::index::Edge;
+use crate::query::condition::Reason;
+use crate::query::requests::{BindingRoutesOf, DescribedRoutes, UnreadBindingsIn};
+use crate::resolve::delegation::lost_hosts;
+use policy_core::{HostPattern, RouteKind};
+use policy_crds::resource::ProxyProtocol;
+use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
+use std::sync::Arc;
+
+query!(UnreadBindingsIn, bool, unread_bindings);
+
+/// The kinds of bindings.
+const BINDINGS: [Kind; 2] = [Kind::HttpRouteBinding, Kind::GrpcServiceBinding];
+
+/// The outcome of a binding on the Server that it names. The Server is bound to routes in any case.
+pub(super) enum BindingOutcome {
+    /// Its routes are on the Server.
+    Effective(EffectiveBinding),
+    /// It is valid, and others hold all its hosts, which it leaves closed.
+    Lost(Vec<HostPattern>),
+    /// It has no routes there.
+    Refused {
+        /// For programs.
+        reason: Reason,
+        /// For people.
+        message: String,
+    },
+}
+
+/// A binding whose routes are on its Server.
+pub(super) struct EffectiveBinding {
+    /// The API of its routes.
+    pub(super) kind: RouteKind,
+    /// The hosts that it has; empty: every host.
+    pub(super) hosts: Vec<HostPattern>,
+    /// The hosts that others hold.
+    pub(super) lost: Vec<HostPattern>,
+    /// Its routes. If one of its references cannot be followed, they deny.
+    pub(super) routes: Arc<DescribedRoutes>,
+}
+
+/// True if objects of this kind bind routes to a Server.
+pub(crate) fn is_binding(kind: Kind) -> bool {
+    BINDINGS.contains(&kind)
+}
+
+/// The bindings that name a Server, valid or not.
+pub(crate) fn bindings_of<'a>(cx: &mut Context<'a>, server: &ObjectKey) -> Vec<&'a ObjectKey> {
+    let mut naming = cx.edge(Edge::Target(server.clone()));
+    naming.retain(|key| is_binding(key.kind) && key.namespace == server.namespace);
+    naming
+}
+
+fn unread_bindings(query: &UnreadBindingsIn, cx: &mut Context<'_>) -> bool {
+    let unread = |object: &Arc<Object>| {
+        matches!(
+            &object.body,
+            Body::Invalid(Invalid { claims: Claims::Binding { server: None }, .. })
+        )
+    };
+    BINDINGS.into_iter().any(|kind| cx.list(kind, &query.0).any(unread))
+}
+
+/// The Server that a binding names, if that could be read.
+pub(crate) fn server_of(binding: &Object) -> Option<ObjectKey> {
+    let server = match &binding.body {
+        Body::Valid(Resource::HttpRouteBinding(own)) => Some(&own.server),
+        Body::Valid(Resource::GrpcServiceBinding(own)) => Some(&own.server),
+        Body::Invalid(Invalid { claims: Claims::Binding { server }, .. }) => server.as_ref(),
+        Body::Valid(_) | Body::Invalid(_) => None,
+    };
+    server.map(|name| binding.meta.key.beside(Kind::Server, name))
+}
+
+/// The outcome of a valid binding; `None` if it is invalid, or its Server is missing or invalid.
+pub(super) fn outcome(cx: &mut Context<'_>, binding: &Object) -> Option<BindingOutcome> {
+    let key = &binding.meta.key;
+    let server = server_of(binding)?;
+    let hostnames = match &binding.body {
+        Body::Valid(Resource::HttpRouteBinding(own)) => &own.hostnames[..],
+        Body::Valid(Resource::GrpcServiceBinding(_)) => &[],
+        Body::Valid(_) | Body::Invalid(_) => return None,
+    };
+    let Body::Valid(Resource::Server(spec)) = &cx.object(&server)?.body else { return None };
+    let Some(kind) = carried(spec.protocol, key.kind) else {
+        let message = mismatch(&server, spec.protocol, key.kind);
+        return Some(BindingOutcome::Refused { reason: Reason::ProtocolMismatch, message });
+    };
+    let lost = lost_hosts(cx, hostnames, &server, &key.namespace);
+    if !lost.is_empty() && lost.len() == hostnames.len() {
+        return Some(BindingOutcome::Lost(lost));
+    }
+    let hosts = hostnames.iter().filter(|host| !lost.contains(host)).cloned().collect();
+    let routes = cx.query(&BindingRoutesOf(key.clone()));
+    Some(BindingOutcome::Effective(EffectiveBinding { kind, hosts, lost, routes }))
+}
+
+/// The API of the routes of a kind of binding on a Server of this protocol; `None` if it carries none.
+fn carried(protocol: ProxyProtocol, kind: Kind) -> Option<RouteKind> {
+    let grpc = kind == Kind::GrpcServiceBinding;
+    match protocol {
+        ProxyProtocol::Unknown | ProxyProtocol::Http2 if grpc => Some(RouteKind::Grpc),
+        ProxyProtocol::Grpc if grpc => Some(RouteKind::Grpc),
+        ProxyProtocol::Unknown | ProxyProtocol::Http2 => Some(RouteKind::Http),
+        ProxyProtocol::Http1 if !grpc => Some(RouteKind::Http),
+        ProxyProtocol::Http1 | ProxyProtocol::Grpc | ProxyProtocol::Opaque | ProxyProtocol::Tls => {
+            None
+        }
+    }
+}
+
+fn mismatch(server: &ObjectKey, protocol: ProxyProtocol, kind: Kind) -> String {
+    let carries = match protocol {
+        ProxyProtocol::Opaque | ProxyProtocol::Tls => "carries no requests",
+        ProxyProtocol::Grpc => "carries gRPC alone: a GrpcServiceBinding binds its services",
+        ProxyProtocol::Http1 => "carries HTTP/1 alone, and gRPC needs HTTP/2",
+        ProxyProtocol::Unknown | ProxyProtocol::Http2 => "does not carry such routes",
+    };
+    format!("{server} {carries}: no {} takes effect there, and it stays closed", kind.as_str())
+}
+
+/// The hosts that a binding leaves closed on its Server.
+pub(super) fn lost(outcome: &BindingOutcome) -> &[HostPattern] {
+    match outcome {
+        BindingOutcome::Effective(own) => &own.lost,
+        BindingOutcome::Lost(lost) => lost,
+        BindingOutcome::Refused { .. } => &[],
+    }
+}
+
+/// The bindings and groups that name a group or service, and may.
+pub(super) fn includers<'a>(cx: &mut Context<'a>, key: &ObjectKey) -> Vec<&'a ObjectKey> {
+    let mut naming = cx.edge(Edge::Target(key.clone()));
+    naming.retain(|from| crate::resolve::reference::is_permitted(cx, from, Field::Include, key));
+    naming
+}

@@ -1,0 +1,108 @@
+//! The conditions of groups and services, of what binds them to Servers, and of classes.
+
+use super::binding::{BindingOutcome, outcome};
+use crate::incremental::Context;
+use crate::query::condition::Reason;
+use crate::query::grant::RefFault;
+use crate::query::requests::{
+    BindingRoutesOf, ClassSelectionOf, DescribedRoutes, DescribedRoutesOf, IncludeFault,
+};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+
+/// The outcome of `Accepted`: accepted with a remark, or refused.
+pub(crate) type Acceptance = Result<String, (Reason, String)>;
+
+/// The reference errors of a group or a binding.
+pub(crate) fn faults(cx: &mut Context<'_>, object: &Object) -> Option<Vec<RefFault>> {
+    let routes = routes(cx, object)?;
+    let fault = |one: &IncludeFault| RefFault { reason: one.reason, message: one.message.clone() };
+    Some(routes.faults.iter().map(fault).collect())
+}
+
+fn routes(cx: &mut Context<'_>, object: &Object) -> Option<std::sync::Arc<DescribedRoutes>> {
+    let key = object.meta.key.clone();
+    match &object.body {
+        Body::Valid(Resource::HttpRouteGroup(_)) => Some(cx.query(&DescribedRoutesOf(key))),
+        Body::Valid(Resource::HttpRouteBinding(_) | Resource::GrpcServiceBinding(_)) => {
+            Some(cx.query(&BindingRoutesOf(key)))
+        }
+        Body::Valid(_) | Body::Invalid(_) => None,
+    }
+}
+
+/// If a group can be used.
+pub(crate) fn group_acceptance(cx: &mut Context<'_>, key: &ObjectKey) -> Acceptance {
+    let routes = cx.query(&DescribedRoutesOf(key.clone()));
+    broken(&routes, "nothing is granted on its routes")
+}
+
+fn broken(routes: &DescribedRoutes, effect: &str) -> Acceptance {
+    match routes.faults.first() {
+        Some(first) => Err((first.reason, format!("{effect}: {}", first.message))),
+        None => Ok(String::new()),
+    }
+}
+
+/// If a binding whose Server exists takes effect there.
+pub(crate) fn binding_acceptance(cx: &mut Context<'_>, binding: &Object) -> Acceptance {
+    match outcome(cx, binding) {
+        Some(BindingOutcome::Effective(own)) => {
+            broken(&own.routes, "it selects nothing, and its routes are denied")?;
+            Ok(match own.lost.as_slice() {
+                [] => String::new(),
+                lost => {
+                    let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
+                    format!("others hold {}, which it leaves closed", lost.join(", "))
+                }
+            })
+        }
+        Some(BindingOutcome::Lost(_)) => {
+            let message = "InboundRoutes hold every hostname of it, or in another namespace a host \
+                           below it";
+            Err((Reason::HostAlreadyClaimed, message.to_owned()))
+        }
+        Some(BindingOutcome::Refused { reason, message }) => Err((reason, message)),
+        // The Server is invalid, which its own condition says.
+        None => Ok(String::new()),
+    }
+}
+
+/// If a class selects a route.
+pub(crate) fn class_acceptance(cx: &mut Context<'_>, class: &ObjectKey) -> Acceptance {
+    let selection = cx.query(&ClassSelectionOf(class.clone()));
+    let skipped = selection.inexpressible.as_ref();
+    let skipped =
+        skipped.map(|(path, reason)| format!("{path} is not selected: {}", reason.as_str()));
+    if !selection.servers.is_empty() {
+        return Ok(skipped.unwrap_or_default());
+    }
+    let message = match (skipped, class.kind) {
+        (Some(skipped), _) => skipped,
+        (None, Kind::GrpcServiceClass) => {
+            "no method that it selects is bound to a Server of the namespace".to_owned()
+        }
+        (None, _) => "no route that it selects is bound to its Server".to_owned(),
+    };
+    Err((Reason::NoRoutesSelected, message))
+}
+
+/// If a policy takes effect on requests that a binding or class stands for; `None` for other targets.
+pub(crate) fn target_acceptance(cx: &mut Context<'_>, target: &Object) -> Option<Acceptance> {
+    let key = &target.meta.key;
+    match key.kind {
+        Kind::HttpRouteBinding | Kind::GrpcServiceBinding => {
+            let refused = binding_acceptance(cx, target).err();
+            let remark = refused.map(|(_, message)| format!("{key}: {message}"));
+            Some(Ok(remark.unwrap_or_default()))
+        }
+        Kind::HttpRouteClass | Kind::GrpcServiceClass => {
+            let named = |message| format!("{key}: {message}");
+            Some(match class_acceptance(cx, key) {
+                Ok(message) if message.is_empty() => Ok(message),
+                Ok(message) => Ok(named(message)),
+                Err((reason, message)) => Err((reason, named(message))),
+            })
+        }
+        _ => None,
+    }
+}
