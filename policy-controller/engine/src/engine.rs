@@ -111,6 +111,8 @@ impl Engine {
                 | QueryKey::ServerAuthorizationGrant(_)
                 | QueryKey::ServerGrants(_)
                 | QueryKey::RouteGrants(_)
+                | QueryKey::UnreadRewritesIn(_)
+                | QueryKey::EffectPoliciesOn(_)
                 | QueryKey::GrpcRouteOf(_)
                 | QueryKey::CompiledRoute(_)
                 | QueryKey::DescribedRoutesOf(_)

@@ -5,6 +5,7 @@ pub mod condition;
 pub mod delegation;
 pub mod delegation_state;
 pub(crate) mod effective_servers;
+pub(crate) mod effects;
 pub(crate) mod grant;
 pub(crate) mod policy;
 pub(crate) mod port_ownership;

@@ -11,6 +11,7 @@ use crate::query::policy::{
 };
 use crate::query::port_ownership::PortOwnersOf;
 use crate::query::workload::WorkloadShape;
+use crate::resolve::effects::effects_on;
 use crate::resolve::workload;
 use policy_core::{
     Authorization, AuthorizationSet, Condition, DefaultPolicy, Denied, IdentityMatch, Owner,
@@ -186,10 +187,9 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
         }
     }
     add_trees(cx, key, &mut policy);
-    if protocol.is_http()
-        && let Some((_, limit)) = cx.query(&RateLimitOf(key.clone()))
-    {
-        policy.rate_limit = Some((*limit).clone());
+    if protocol.is_http() {
+        policy.effects = effects_on(cx, &[(key.clone(), Vec::new())]);
+        policy.rate_limit = cx.query(&RateLimitOf(key.clone())).map(|(_, limit)| (*limit).clone());
     }
     policy
 }

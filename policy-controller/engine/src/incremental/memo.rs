@@ -20,6 +20,7 @@ use crate::query::delegation::{
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
+use crate::query::effects::{EffectPoliciesOn, EffectPolicy, UnreadRewritesIn};
 use crate::query::grant::{
     Clients, GrantResolution, GrantSet, MembersOf, PolicyGrant, RouteGrants,
     ServerAuthorizationGrant, ServerGrants,
@@ -150,8 +151,8 @@ queries! {
     ServerAuthorizationGrant => GrantResolution,
     ServerGrants => Arc<GrantSet>,
     RouteGrants => Arc<GrantSet>,
-    DescribedRoutesOf => Arc<DescribedRoutes>,
-    BindingRoutesOf => Arc<DescribedRoutes>,
+    UnreadRewritesIn => Arc<[EffectPolicy]>,
+    EffectPoliciesOn => Arc<[EffectPolicy]>,
     GrpcRouteOf => Option<ObjectKey>,
     CompiledRoute => Option<Arc<Route>>,
     TreeOf => Arc<DelegationTree>,

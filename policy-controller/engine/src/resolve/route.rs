@@ -2,6 +2,7 @@
 
 use super::carried::{Pairing, ignored_as_linkerd, no_effect, pairing};
 use super::delegation::{is_child, is_decided, lost_hosts, served_by};
+use super::effects::effects_on;
 use super::reference::{ReferenceError, follow, routes_naming};
 use crate::behaviour::Behaviour;
 use crate::incremental::{Context, query};
@@ -55,6 +56,7 @@ fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Rou
     let object = cx.object(&query.0)?;
     let Body::Valid(Resource::Route(route)) = &object.body else { return None };
     let grants = cx.query(&RouteGrants(query.0.clone()));
+    let effects = effects_on(cx, &[(query.0.clone(), Vec::new())]);
     let name = query.0.to_ref();
     let source = Source::Object(name.clone());
     let grpc = query.0.kind == Kind::GrpcRoute;
@@ -70,21 +72,20 @@ fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Rou
         kind: if grpc { RouteKind::Grpc } else { RouteKind::Http },
         created: object.meta.created,
         hosts: route.hostnames.clone().into(),
-        rules: route.rules.iter().map(|r| rule(r, &source)).collect(),
+        rules: route.rules.iter().map(|r| rule(r, &source, &effects)).collect(),
         authorizations,
         inherits_server: permits,
         withheld: denying.into_iter().chain(grants.withheld.iter().cloned()).collect(),
     }))
 }
 
-fn rule(rule: &RouteRule, source: &Source) -> Rule {
+/// A rule, with the effects of policies behind its own.
+fn rule(rule: &RouteRule, source: &Source, effects: &[Filter]) -> Rule {
     let RouteRule { matches, filters, timeout } = rule;
     let timeout = timeout.map(FilterKind::Timeout);
-    let effects = filters.iter().cloned().chain(timeout);
-    Rule {
-        matches: matches.clone().into(),
-        effects: effects.map(|kind| Filter { source: source.clone(), kind }).collect(),
-    }
+    let own = filters.iter().cloned().chain(timeout);
+    let own = own.map(|kind| Filter { source: source.clone(), kind });
+    Rule { matches: matches.clone().into(), effects: own.chain(effects.iter().cloned()).collect() }
 }
 
 fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoutes> {

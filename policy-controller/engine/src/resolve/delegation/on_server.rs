@@ -14,10 +14,10 @@ use crate::query::delegation::{
 };
 use crate::query::grant::RouteGrants;
 use crate::query::policy::ServerAuthorizationsOf;
-use crate::resolve::grant::constrained;
+use crate::resolve::effects::effects_on;
 use policy_core::{
-    Authorization, AuthorizationSet, Condition, HostPattern, OneOrMany, Origin, PathPattern,
-    RequestMatch, Route, RouteKind, Rule,
+    Authorization, AuthorizationSet, Condition, Filter, HostPattern, OneOrMany, Origin,
+    PathPattern, RequestMatch, Requirement, Route, RouteKind, Rule,
 };
 use policy_crds::ObjectKey;
 use policy_crds::resource::PathPrefix;
@@ -190,6 +190,7 @@ fn permitting(
         NodeEffect::Serves { inherits_server, .. } => {
             let Some(object) = node.object() else { return Vec::new() };
             let grants = cx.query(&RouteGrants(object.clone()));
+            let effects = effects_on(cx, &[(object.clone(), Vec::new())]);
             let origin = Origin::Delegated(delegated_path(&node.chain, &node.path));
             let granted = |route| Route {
                 authorizations: grants.authorizations.iter().cloned().collect(),
@@ -197,7 +198,7 @@ fn permitting(
                 withheld: grants.withheld.iter().cloned().collect(),
                 ..route
             };
-            bare(&origin, node, hosts).map(granted).collect()
+            bare(&origin, node, hosts, &effects).map(granted).collect()
         }
         NodeEffect::Route { route, .. } => {
             let rules = beside(&route.rules, others);
@@ -215,7 +216,7 @@ fn permitting(
 
 fn denying(node: &TreeNode, hosts: &Hosts) -> impl Iterator<Item = Route> + use<> {
     let origin = Origin::Undelegated(delegated_path(&node.chain, &node.path));
-    bare(&origin, node, hosts).collect::<Vec<_>>().into_iter()
+    bare(&origin, node, hosts, &[]).collect::<Vec<_>>().into_iter()
 }
 
 /// The routes of a path that grant nothing. Where the path comes first, it is matched exactly, too: an
@@ -224,6 +225,7 @@ fn bare<'n>(
     origin: &'n Origin,
     node: &'n TreeNode,
     hosts: &'n Hosts,
+    effects: &'n [Filter],
 ) -> impl Iterator<Item = Route> + use<'n> {
     let prefix = || RequestMatch::path(node.path.pattern());
     let exact = || RequestMatch::path(PathPattern::exact(node.path.as_str()));
@@ -235,7 +237,7 @@ fn bare<'n>(
         kind: KIND,
         created: None,
         hosts: hosts.as_slice().into(),
-        rules: [Rule { matches, effects: Vec::new().into_iter().collect() }].into(),
+        rules: [Rule { matches, effects: effects.iter().cloned().collect() }].into(),
         authorizations: AuthorizationSet::default(),
         inherits_server: false,
         withheld: Vec::new().into_iter().collect(),

@@ -1,0 +1,37 @@
+//! Queries: the policies that have effects on requests.
+
+use super::grant::CreationOrder;
+use policy_crds::ObjectKey;
+use policy_crds::resource::{HeaderRewritePolicy, TimeoutPolicy};
+use std::sync::Arc;
+
+/// The TimeoutPolicies and HeaderRewritePolicies on an object, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct EffectPoliciesOn(pub(crate) ObjectKey);
+
+/// The HeaderRewritePolicies of this namespace that may be about any of its Servers, because their
+/// target cannot be read, and without whose changes requests must not be forwarded.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct UnreadRewritesIn(pub(crate) Arc<str>);
+
+/// A policy that has effects on the requests of its target.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EffectPolicy {
+    /// Its place among other policies.
+    pub(crate) rank: CreationOrder,
+    /// The policy.
+    pub(crate) key: ObjectKey,
+    /// Its effects.
+    pub(crate) effect: PolicyEffect,
+}
+
+/// The effects of a policy.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum PolicyEffect {
+    /// It bounds parts of an exchange.
+    Timeouts(Arc<TimeoutPolicy>),
+    /// It changes headers.
+    Rewrites(Arc<HeaderRewritePolicy>),
+    /// It is invalid, and requests must not be forwarded without its changes.
+    Refuses,
+}
