@@ -323,7 +323,7 @@ const POLICY_REFERENCES: &[ReferenceField] = &[
         ],
     ),
     ReferenceField {
-        grant: GrantRule::GrantUnlessShared,
+        grant: GrantRule::GrantUnlessWarned,
         ..reference(
             Field::Authentication,
             "spec.requiredAuthenticationRefs",

@@ -228,8 +228,10 @@ pub enum GrantRule {
     Local,
     /// A ReferenceGrant there, always.
     Grant,
-    /// A ReferenceGrant there, unless that namespace is shared or grants are only warned about.
+    /// A ReferenceGrant there, unless that namespace is shared.
     GrantUnlessShared,
+    /// The same, unless grants are only warned about, too: a reference that Linkerd follows without one.
+    GrantUnlessWarned,
     /// Nothing: naming a client grants it access to us, and reads nothing of it. An InboundRoute that
     /// a route names as its parent agrees by its own `delegate`.
     Exempt,
@@ -239,7 +241,7 @@ impl GrantRule {
     /// True if a ReferenceGrant can permit such a reference.
     pub fn takes_grants(self) -> bool {
         match self {
-            Self::Grant | Self::GrantUnlessShared => true,
+            Self::Grant | Self::GrantUnlessShared | Self::GrantUnlessWarned => true,
             Self::Local | Self::Exempt => false,
         }
     }

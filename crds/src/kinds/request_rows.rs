@@ -106,5 +106,5 @@ const fn requests(names: Names, read: Read) -> KindSpec {
 
 /// A field that names objects whose routes are taken over.
 const fn include(path: &'static str, to: &'static [Kind]) -> ReferenceField {
-    ReferenceField { grant: GrantRule::Grant, ..reference(Field::Include, path, to) }
+    ReferenceField { grant: GrantRule::GrantUnlessShared, ..reference(Field::Include, path, to) }
 }

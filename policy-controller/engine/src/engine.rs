@@ -68,68 +68,27 @@ impl Engine {
         let touched = self.index.apply(batch);
         let mut changes = Changes::default();
         for query in self.memo.update(&touched, &self.index, &self.config) {
-            match query {
-                QueryKey::WorkloadOf(WorkloadOf(key)) => changes.workloads.push(key),
-                QueryKey::PolicyOf(policy) => changes.policies.push(policy),
-                QueryKey::Conditions(Conditions(key)) => {
-                    changes.conditions |= self.update_conditions(&key);
-                }
-                QueryKey::DelegationStateOf(DelegationStateOf(key)) => {
-                    changes.conditions |= self.update_delegation(&key);
-                }
-                QueryKey::EffectiveServersOf(EffectiveServersOf(key)) => {
-                    changes.effective_servers.push(key)
-                }
-                QueryKey::PortOwnersOf(PortOwnersOf(shape)) => changes.port_owners.push(shape),
-                QueryKey::MembersOf(_)
-                | QueryKey::AdmissionRules(_)
-                | QueryKey::RootClaims(_)
-                | QueryKey::ClaimedWildcard(_)
-                | QueryKey::OwnersUnder(_)
-                | QueryKey::OwnersAround(_)
-                | QueryKey::OwnedBelow(_)
-                | QueryKey::DecidedClaims(_)
-                | QueryKey::ActiveClaims(_)
-                | QueryKey::ClaimsOn(_)
-                | QueryKey::HoldersOf(_)
-                | QueryKey::OverlappingClaims(_)
-                | QueryKey::RootsUnder(_)
-                | QueryKey::Labelled(_)
-                | QueryKey::TreeOf(_)
-                | QueryKey::ObjectsIn(_)
-                | QueryKey::PathsOf(_)
-                | QueryKey::TreeHostsOf(_)
-                | QueryKey::IsTreeHost(_)
-                | QueryKey::TreeRoutesOf(_)
-                | QueryKey::ServerAuthorizationsOf(_)
-                | QueryKey::ConstrainedRoutesOf(_)
-                | QueryKey::DelegatedRoutesOf(_)
-                | QueryKey::NamespaceDefaults(_)
-                | QueryKey::ServersOf(_)
-                | QueryKey::SelectorKeys(_)
-                | QueryKey::PolicyGrant(_)
-                | QueryKey::ServerAuthorizationGrant(_)
-                | QueryKey::ServerGrants(_)
-                | QueryKey::RouteGrants(_)
-                | QueryKey::UnreadRewritesIn(_)
-                | QueryKey::EffectPoliciesOn(_)
-                | QueryKey::GrpcRouteOf(_)
-                | QueryKey::CompiledRoute(_)
-                | QueryKey::DescribedRoutesOf(_)
-                | QueryKey::BindingRoutesOf(_)
-                | QueryKey::UnreadBindingsIn(_)
-                | QueryKey::BoundRoutesOf(_)
-                | QueryKey::ClassSelectionOf(_)
-                | QueryKey::AttachedRoutesOf(_)
-                | QueryKey::PrecedenceDifferencesOf(_)
-                | QueryKey::RateLimitOf(_)
-                | QueryKey::ServerBaseOf(_)
-                | QueryKey::DisplacedServersOf(_)
-                | QueryKey::ForeignReferencesOf(_) => {}
-            }
+            self.note_answer(query, &mut changes);
         }
         self.note_objects(&touched, &mut changes);
         changes
+    }
+
+    /// Notes an answer that differs. Others are read by answers alone.
+    fn note_answer(&mut self, query: QueryKey, changes: &mut Changes) {
+        if let QueryKey::WorkloadOf(WorkloadOf(key)) = query {
+            changes.workloads.push(key);
+        } else if let QueryKey::PolicyOf(policy) = query {
+            changes.policies.push(policy);
+        } else if let QueryKey::Conditions(Conditions(key)) = query {
+            changes.conditions |= self.update_conditions(&key);
+        } else if let QueryKey::DelegationStateOf(DelegationStateOf(key)) = query {
+            changes.conditions |= self.update_delegation(&key);
+        } else if let QueryKey::EffectiveServersOf(EffectiveServersOf(key)) = query {
+            changes.effective_servers.push(key);
+        } else if let QueryKey::PortOwnersOf(PortOwnersOf(shape)) = query {
+            changes.port_owners.push(shape);
+        }
     }
 
     /// Notes the objects that are not as they were, and brings their conditions up to date.

@@ -1,5 +1,5 @@
 //! Findings about objects: references to nothing, Servers that select nothing or are displaced,
-//! matches that are never reached, clients that do not exist, identities of other meshes, unused
+//! matches that are never reached and routes of groups that match nothing, clients that do not exist, identities of other meshes, unused
 //! authentications and ReferenceGrants, shadowed rules of InboundRoutes and policies that no Server
 //! answers for, grants that permit much, Servers on which nothing is granted,
 //! the only route of one, and what leaves the trees with an object.
@@ -15,6 +15,7 @@ mod finding;
 mod grants;
 mod identities;
 mod reference_grants;
+mod requests;
 mod routes;
 mod server;
 mod tree_deletion;

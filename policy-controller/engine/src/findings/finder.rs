@@ -39,6 +39,7 @@ impl<'a> Finder<'a> {
             findings.extend(lacking.or_else(|| self.grants_nobody(key, server)));
         }
         findings.extend(self.never_reached(object));
+        findings.extend(self.described_never_reached(object));
         findings.extend(self.shadowed_rules(object));
         findings.extend(self.not_served(object));
         findings.extend(self.clients(object));

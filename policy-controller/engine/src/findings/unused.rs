@@ -1,4 +1,4 @@
-//! Authentications that no policy refers to.
+//! Authentications that no policy refers to, and groups and services that nothing binds.
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
@@ -10,33 +10,32 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Finder<'_> {
-    /// The authentications among all objects that none of them refers to. Not reported while one is
-    /// applied alone, because its policy may follow.
+    /// The authentications, groups and services among all objects that none of them refers to. Not
+    /// reported while one is applied alone, because its policy or binding may follow.
     pub(crate) fn unused(&mut self, objects: &[Arc<Object>]) -> Vec<Finding> {
         let used: BTreeSet<ObjectKey> =
             objects.iter().flat_map(|object| self.used(object)).collect();
-        let kinds = [Kind::MeshTlsAuthentication, Kind::NetworkAuthentication];
         let keys = objects.iter().map(|object| &object.meta.key);
-        let unused = keys.filter(|key| kinds.contains(&key.kind) && !used.contains(*key));
+        let unused = keys.filter_map(|key| Some((key, without_use(key.kind)?)));
+        let unused = unused.filter(|(key, _)| !used.contains(*key));
         unused
-            .map(|key| {
+            .map(|(key, message)| {
                 let kind = match self.is_offered(key) {
                     true => FindingKind::UnusedOffered,
                     false => FindingKind::Unused,
                 };
-                let message = "no AuthorizationPolicy refers to it: it grants nothing by itself";
                 finding(key, kind, "metadata.name", message.to_owned())
             })
             .collect()
     }
 
-    /// The authentications that an object refers to, without those of other namespaces that it may
+    /// The authentications, groups and services that an object refers to, without those of other namespaces that it may
     /// not use.
     fn used(&mut self, object: &Object) -> Vec<ObjectKey> {
         let own = &object.meta.key;
         let named = object.references().into_iter();
         let keys = named.filter_map(|ObjectReference { field, what }| match (field, what) {
-            (Field::Authentication, ReferenceTarget::One(key)) => Some(key),
+            (Field::Authentication | Field::Include, ReferenceTarget::One(key)) => Some(key),
             _ => None,
         });
         let keys: Vec<ObjectKey> = keys.collect();
@@ -65,5 +64,18 @@ impl Finder<'_> {
                         .any(|to| to.offers(key.kind.group(), key.kind.as_str(), &key.name))
                 })
             })
+    }
+}
+
+/// The finding about an object of this kind that nothing refers to; `None` where that says nothing.
+fn without_use(kind: Kind) -> Option<&'static str> {
+    if matches!(kind, Kind::MeshTlsAuthentication | Kind::NetworkAuthentication) {
+        Some("no AuthorizationPolicy refers to it: it grants nothing by itself")
+    } else if kind == Kind::HttpRouteGroup {
+        Some("no HttpRouteBinding and no group refers to it: no Server has its routes")
+    } else if kind == Kind::GrpcService {
+        Some("no GrpcServiceBinding refers to it: no Server has its methods as routes")
+    } else {
+        None
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct DescribedRoutes {
 pub(crate) struct DescribedRoute {
     /// The group or service that it is written in.
     pub(crate) holder: ObjectKey,
+    /// Its place there.
+    pub(crate) place: usize,
     /// Its path.
     pub(crate) path: GroupPath,
     /// Its method; absent: any.

@@ -206,10 +206,13 @@ fn permission(
         GrantRule::Local => return Permission::Refused,
         GrantRule::Exempt => return Permission::Exempt,
         GrantRule::Grant => Permission::Refused,
-        GrantRule::GrantUnlessShared if cx.config.shared_namespaces.contains(namespace) => {
+        GrantRule::GrantUnlessShared | GrantRule::GrantUnlessWarned
+            if cx.config.shared_namespaces.contains(namespace) =>
+        {
             return Permission::Shared;
         }
-        GrantRule::GrantUnlessShared => match cx.config.reference_grants {
+        GrantRule::GrantUnlessShared => Permission::Refused,
+        GrantRule::GrantUnlessWarned => match cx.config.reference_grants {
             ReferenceGrants::Enforce => Permission::Refused,
             ReferenceGrants::Warn => Permission::Warned,
         },

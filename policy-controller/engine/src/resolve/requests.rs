@@ -13,5 +13,5 @@ mod describe;
 mod merge;
 mod servers;
 
-pub(crate) use binding::is_binding;
+pub(crate) use binding::{is_binding, server_of};
 pub(crate) use servers::servers_through;

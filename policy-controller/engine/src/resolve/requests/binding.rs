@@ -47,6 +47,11 @@ pub(crate) fn is_binding(kind: Kind) -> bool {
     BINDINGS.contains(&kind)
 }
 
+/// True if objects of this kind select among routes that are bound.
+pub(crate) fn is_class(kind: Kind) -> bool {
+    matches!(kind, Kind::HttpRouteClass | Kind::GrpcServiceClass)
+}
+
 /// The bindings that name a Server, valid or not.
 pub(crate) fn bindings_of<'a>(cx: &mut Context<'a>, server: &ObjectKey) -> Vec<&'a ObjectKey> {
     let mut naming = cx.edge(Edge::Target(server.clone()));

@@ -1,6 +1,6 @@
 //! The conditions of groups and services, of what binds them to Servers, and of classes.
 
-use super::binding::{BindingOutcome, outcome};
+use super::binding::{BindingOutcome, is_binding, is_class, outcome};
 use crate::incremental::Context;
 use crate::query::condition::Reason;
 use crate::query::grant::RefFault;
@@ -89,20 +89,17 @@ pub(crate) fn class_acceptance(cx: &mut Context<'_>, class: &ObjectKey) -> Accep
 /// If a policy takes effect on requests that a binding or class stands for; `None` for other targets.
 pub(crate) fn target_acceptance(cx: &mut Context<'_>, target: &Object) -> Option<Acceptance> {
     let key = &target.meta.key;
-    match key.kind {
-        Kind::HttpRouteBinding | Kind::GrpcServiceBinding => {
-            let refused = binding_acceptance(cx, target).err();
-            let remark = refused.map(|(_, message)| format!("{key}: {message}"));
-            Some(Ok(remark.unwrap_or_default()))
-        }
-        Kind::HttpRouteClass | Kind::GrpcServiceClass => {
-            let named = |message| format!("{key}: {message}");
-            Some(match class_acceptance(cx, key) {
-                Ok(message) if message.is_empty() => Ok(message),
-                Ok(message) => Ok(named(message)),
-                Err((reason, message)) => Err((reason, named(message))),
-            })
-        }
-        _ => None,
+    let named = |message: String| match message.is_empty() {
+        true => message,
+        false => format!("{key}: {message}"),
+    };
+    if is_binding(key.kind) {
+        let refused = binding_acceptance(cx, target).err();
+        Some(Ok(named(refused.map(|(_, message)| message).unwrap_or_default())))
+    } else if is_class(key.kind) {
+        let found = class_acceptance(cx, key);
+        Some(found.map(named).map_err(|(reason, message)| (reason, named(message))))
+    } else {
+        None
     }
 }

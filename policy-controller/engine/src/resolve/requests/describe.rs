@@ -8,9 +8,10 @@ use crate::query::requests::{
 use crate::resolve::grant::reason;
 use crate::resolve::reference::follow;
 use http::Method;
-use policy_core::{HeaderMatch, QueryMatch};
+use policy_core::{HeaderMatch, QueryMatch, RequestMatch};
 use policy_crds::resource::{
-    GroupEntry, GroupInclude, GroupRoute, GrpcService, HttpRouteGroup, RouteLabels, included,
+    GroupEntry, GroupInclude, GroupRoute, GrpcService, GrpcServiceMethod, HttpRouteGroup,
+    RouteLabels, included,
 };
 use policy_crds::{Body, Field, ObjectKey, Resource};
 use std::sync::Arc;
@@ -128,16 +129,21 @@ impl Walk {
     ) {
         let own = outer.within(group);
         self.stack.push(key.clone());
-        for entry in &group.routes {
+        for (place, entry) in group.routes.iter().enumerate() {
             match entry {
-                GroupEntry::Route(route) => self.route(key, route, &own),
+                GroupEntry::Route(route) => self.route((key, place), route, &own),
                 GroupEntry::Include(include) => self.include(cx, key, include, &own),
             }
         }
         self.stack.pop();
     }
 
-    fn route(&mut self, holder: &ObjectKey, route: &GroupRoute, outer: &Inherited) {
+    fn route(
+        &mut self,
+        (holder, place): (&ObjectKey, usize),
+        route: &GroupRoute,
+        outer: &Inherited,
+    ) {
         for method in route.each_method() {
             if self.found.routes.len() >= MAX_ROUTES {
                 return self.too_large();
@@ -152,7 +158,8 @@ impl Walk {
             let matches = one.matches(&[], &[]);
             let GroupRoute { path, methods: _, headers, query, labels } = one;
             let (holder, method) = (holder.clone(), method.cloned());
-            let found = DescribedRoute { holder, path, method, headers, query, labels, matches };
+            let found =
+                DescribedRoute { holder, place, path, method, headers, query, labels, matches };
             self.found.routes.push(Arc::new(found));
         }
     }
@@ -209,18 +216,19 @@ impl Walk {
 fn of_service(key: &ObjectKey, service: &GrpcService) -> DescribedRoutes {
     let own = service.methods.iter().map(Some);
     let whole = service.methods.is_empty().then_some(None);
-    let route = |(method, request)| {
-        let method: Option<&policy_crds::resource::GrpcServiceMethod> = method;
-        Arc::new(DescribedRoute {
-            holder: key.clone(),
-            path: service.path_of(method),
-            method: Some(Method::POST),
-            headers: Vec::new(),
-            query: Vec::new(),
-            labels: method.map(|method| method.labels.clone()).unwrap_or_default(),
-            matches: vec![request],
-        })
-    };
-    let routes = own.chain(whole).zip(service.matches()).map(route).collect();
+    let route =
+        |(place, (method, request)): (usize, (Option<&GrpcServiceMethod>, RequestMatch))| {
+            Arc::new(DescribedRoute {
+                holder: key.clone(),
+                place,
+                path: service.path_of(method),
+                method: Some(Method::POST),
+                headers: Vec::new(),
+                query: Vec::new(),
+                labels: method.map(|method| method.labels.clone()).unwrap_or_default(),
+                matches: vec![request],
+            })
+        };
+    let routes = own.chain(whole).zip(service.matches()).enumerate().map(route).collect();
     DescribedRoutes { routes, faults: Vec::new() }
 }

@@ -45,12 +45,14 @@ pub(super) struct MergedRoute {
     pub(super) contributions: Vec<Contribution>,
 }
 
+/// The contributions on each host, or on every host.
+type ByHost = BTreeMap<Option<HostPattern>, Vec<Contribution>>;
+
 /// Collects routes, and unites those with the same match.
 #[derive(Default)]
 pub(super) struct Merge {
-    /// The contributions on each host, or on every host, in the order in which matches were first
-    /// seen.
-    found: Vec<(MatchKey, RouteKind, BTreeMap<Option<HostPattern>, Vec<Contribution>>)>,
+    /// In the order in which matches were first seen.
+    found: Vec<(RouteKind, ByHost)>,
     places: BTreeMap<MatchKey, usize>,
 }
 
@@ -58,11 +60,11 @@ impl Merge {
     /// Adds a route on these hosts; none: on every host. Bindings are added oldest first.
     pub(super) fn add(&mut self, kind: RouteKind, hosts: &[HostPattern], own: &Contribution) {
         let key = MatchKey::of(kind, &own.route);
-        let place = *self.places.entry(key.clone()).or_insert(self.found.len());
+        let place = *self.places.entry(key).or_insert(self.found.len());
         if self.found.len() <= place {
-            self.found.push((key, kind, BTreeMap::new()));
+            self.found.push((kind, ByHost::new()));
         }
-        let Some((_, _, by_host)) = self.found.get_mut(place) else { return };
+        let Some((_, by_host)) = self.found.get_mut(place) else { return };
         let every = hosts.is_empty().then_some(None);
         for host in hosts.iter().cloned().map(Some).chain(every) {
             let all = by_host.entry(host).or_default();
@@ -74,14 +76,11 @@ impl Merge {
 
     /// The routes. Hosts with the same contributions share one.
     pub(super) fn finish(self) -> Vec<MergedRoute> {
-        self.found.into_iter().flat_map(|(_, kind, by_host)| shared(kind, by_host)).collect()
+        self.found.into_iter().flat_map(|(kind, by_host)| shared(kind, by_host)).collect()
     }
 }
 
-fn shared(
-    kind: RouteKind,
-    by_host: BTreeMap<Option<HostPattern>, Vec<Contribution>>,
-) -> Vec<MergedRoute> {
+fn shared(kind: RouteKind, by_host: ByHost) -> Vec<MergedRoute> {
     let mut routes: Vec<MergedRoute> = Vec::new();
     for (host, contributions) in by_host {
         let same = |route: &&mut MergedRoute| {

@@ -1,6 +1,6 @@
 //! The Servers through which groups, services, bindings and classes take effect.
 
-use super::binding::{includers, is_binding, server_of};
+use super::binding::{includers, is_binding, is_class, server_of};
 use crate::incremental::Context;
 use crate::query::requests::ClassSelectionOf;
 use policy_crds::{Kind, ObjectKey};
@@ -12,13 +12,14 @@ pub(crate) fn servers_through(
     cx: &mut Context<'_>,
     key: &ObjectKey,
 ) -> Option<BTreeSet<ObjectKey>> {
-    match key.kind {
-        Kind::HttpRouteClass | Kind::GrpcServiceClass => {
-            Some(cx.query(&ClassSelectionOf(key.clone())).servers.clone())
-        }
-        kind if is_binding(kind) => Some(of_binding(cx, key).into_iter().collect()),
-        Kind::HttpRouteGroup | Kind::GrpcService => Some(of_described(cx, key)),
-        _ => None,
+    if is_class(key.kind) {
+        Some(cx.query(&ClassSelectionOf(key.clone())).servers.clone())
+    } else if is_binding(key.kind) {
+        Some(of_binding(cx, key).into_iter().collect())
+    } else if matches!(key.kind, Kind::HttpRouteGroup | Kind::GrpcService) {
+        Some(of_described(cx, key))
+    } else {
+        None
     }
 }
 
