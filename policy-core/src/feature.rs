@@ -183,6 +183,7 @@ pub fn of_route(route: &Route) -> BTreeSet<Feature> {
         origin,
         kind,
         created: _,
+        label: _,
         hosts: _,
         rules,
         authorizations,

@@ -72,7 +72,7 @@ pub use network::{Facts, NetworkMatch, NetworkSymbol, NetworkTerm, fold_mapped};
 pub use pattern::{Pattern, PatternError};
 pub use policy::{
     DefaultPolicy, Exemption, InformationalHeaders, Owner, PathHandling, Protocol, Route,
-    RouteKind, RouteTable, Rule, ServerPolicy, Undeclared, Unmatched, WorkloadPolicy,
+    RouteKind, RouteLabel, RouteTable, Rule, ServerPolicy, Undeclared, Unmatched, WorkloadPolicy,
 };
 pub use request::{Connection, RequestView, Subject, Tls};
 pub use revision::Revision;

@@ -211,8 +211,10 @@ pub struct Route {
     pub kind: RouteKind,
     /// Creation time, seconds since the epoch; part of the order, absent sorts last.
     pub created: Option<i64>,
+    /// Its name among the routes of its origin, for people and metrics. Decides nothing.
+    pub label: Option<RouteLabel>,
     /// Hosts it applies to; empty: every host, and requests without one.
-    pub hosts: Box<[HostPattern]>,
+    pub hosts: ThinVec<HostPattern>,
     /// Its rules. Empty: it matches nothing.
     pub rules: OneOrMany<Rule>,
     /// Its own grants.
@@ -221,6 +223,23 @@ pub struct Route {
     pub inherits_server: bool,
     /// Grants on the route that resolved to nothing.
     pub withheld: ThinVec<UnresolvedGrant>,
+}
+
+/// The name of a route among those of one object: its path as an author wrote it, such as
+/// `/books/:book-id`. One pointer, because nearly no route of a large policy has one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RouteLabel(Arc<Box<str>>);
+
+impl RouteLabel {
+    /// A label with this text.
+    pub fn new(text: &str) -> Self {
+        Self(Arc::new(text.into()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// The API that a route came from.

@@ -98,6 +98,7 @@ fn route(path: &str, authorizations: AuthorizationSet) -> Arc<Route> {
         origin: Origin::Objects([object].into()),
         kind: RouteKind::Http,
         created: None,
+        label: None,
         hosts: Vec::new().into(),
         rules: vec![Rule { matches: matches.into(), effects: Vec::new().into() }].into(),
         authorizations,

@@ -357,7 +357,7 @@ fn with_trees(
 fn any_trees() -> impl Strategy<Value = ServerPolicy> {
     let routes = vec(any_route(vec(any_match(), 0..3), &HOSTS), 0..6);
     let hostless = any_route(vec(any_match(), 0..2), &HOSTS).prop_map(|mut route| {
-        Arc::make_mut(&mut route).hosts = Box::default();
+        Arc::make_mut(&mut route).hosts = Vec::new().into();
         route
     });
     let otherwise = select(vec![

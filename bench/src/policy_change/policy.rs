@@ -87,6 +87,7 @@ fn route(number: usize, of: usize) -> Route {
         origin: Origin::Objects([object("HTTPRoute", &name)].into()),
         kind: RouteKind::Http,
         created: None,
+        label: None,
         hosts: Vec::new().into(),
         rules: vec![Rule {
             matches: vec![RequestMatch::path(PathPattern::prefix(&path))].into(),

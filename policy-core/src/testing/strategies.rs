@@ -210,6 +210,7 @@ fn any_route() -> impl Strategy<Value = Route> {
             origin,
             kind: RouteKind::Http,
             created: None,
+            label: None,
             hosts: hosts.into(),
             rules: rules.into(),
             authorizations,

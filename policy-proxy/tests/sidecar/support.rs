@@ -91,6 +91,7 @@ pub(crate) fn route(matched: RequestMatch, authorizations: AuthorizationSet) -> 
         origin: Origin::Objects([object].into()),
         kind: RouteKind::Http,
         created: None,
+        label: None,
         hosts: Vec::new().into(),
         rules: vec![Rule { matches: vec![matched].into(), effects: Vec::new().into() }].into(),
         authorizations,

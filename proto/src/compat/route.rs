@@ -122,6 +122,7 @@ fn planned<F: LinkerdRoute>(
         origin,
         kind: _,
         created: _,
+        label: _,
         hosts,
         rules,
         authorizations,

@@ -636,6 +636,10 @@ pub struct Route {
     /// Grants on it that resolved to nothing.
     #[prost(message, repeated, tag = "9")]
     pub withheld: ::prost::alloc::vec::Vec<Withheld>,
+    /// Its name among the routes of its origin, for people and metrics: its path as an author wrote it.
+    /// Decides nothing; absent: it has none.
+    #[prost(string, optional, tag = "10")]
+    pub label: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// The protocol of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

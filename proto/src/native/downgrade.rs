@@ -213,6 +213,7 @@ impl Downgrade<'_> {
             origin,
             kind,
             created,
+            label,
             hosts,
             rules,
             authorizations,
@@ -245,6 +246,7 @@ impl Downgrade<'_> {
             origin: sent,
             kind: *kind,
             created: *created,
+            label: label.clone(),
             hosts: hosts.clone(),
             rules,
             authorizations: if denies {

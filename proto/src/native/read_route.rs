@@ -15,7 +15,7 @@ use policy_core::filter::{
     Timeouts,
 };
 use policy_core::name::{DelegatedPath, Origin};
-use policy_core::policy::{Route, RouteKind, Rule};
+use policy_core::policy::{Route, RouteKind, RouteLabel, Rule};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -176,6 +176,7 @@ pub(super) fn route(names: &Interner, route: &m::Route) -> Result<(u64, Vec<u64>
         authorizations,
         inherits_server,
         withheld: held,
+        label,
     } = route;
     let kind = match m::RouteKind::try_from(*kind) {
         Ok(m::RouteKind::Http) => RouteKind::Http,
@@ -186,6 +187,7 @@ pub(super) fn route(names: &Interner, route: &m::Route) -> Result<(u64, Vec<u64>
         origin: required("origin", why.as_ref(), |why| origin(names, why))?,
         kind,
         created: *created,
+        label: label.as_deref().map(RouteLabel::new),
         hosts: each("hosts", hosts, |pattern| host(names, pattern))?.into(),
         rules: each("rules", rules, |one| rule(names, one))?.into(),
         authorizations: AuthorizationSet::default(),

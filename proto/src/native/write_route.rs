@@ -149,6 +149,7 @@ pub(super) fn route(key: u64, keys: Vec<u64>, route: &Route) -> m::Route {
         origin: why,
         kind,
         created,
+        label,
         hosts,
         rules,
         authorizations: _,
@@ -168,6 +169,7 @@ pub(super) fn route(key: u64, keys: Vec<u64>, route: &Route) -> m::Route {
         authorizations: keys,
         inherits_server: *inherits_server,
         withheld: held.iter().map(withheld).collect(),
+        label: label.as_ref().map(|label| label.as_str().to_owned()),
     }
 }
 

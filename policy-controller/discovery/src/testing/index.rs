@@ -79,6 +79,7 @@ fn route(name: &str) -> Arc<Route> {
         origin: Origin::Objects([object("HTTPRoute")].into()),
         kind: RouteKind::Http,
         created: None,
+        label: None,
         hosts: Vec::new().into(),
         rules: vec![Rule { matches: vec![path].into(), effects: Vec::new().into() }].into(),
         authorizations,

@@ -13,7 +13,8 @@ use crate::query::grant::{CreationOrder, RouteGrants};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute};
 use crate::query::requests::BoundRoutesOf;
 use policy_core::{
-    Filter, FilterKind, HostPattern, Origin, Route, RouteKind, Rule, Source, UnresolvedGrant,
+    Filter, FilterKind, HostPattern, Origin, Route, RouteKind, Rule, Source, ThinVec,
+    UnresolvedGrant,
 };
 use policy_crds::resource::{ParentRef, RouteResource, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
@@ -71,6 +72,7 @@ fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Rou
         origin: Origin::Objects([name].into()),
         kind: if grpc { RouteKind::Grpc } else { RouteKind::Http },
         created: object.meta.created,
+        label: None,
         hosts: route.hostnames.clone().into(),
         rules: route.rules.iter().map(|r| rule(r, &source, &effects)).collect(),
         authorizations,
@@ -142,7 +144,7 @@ fn on_held_hosts(
         return Some(route);
     }
     let held = route.hosts.iter().filter(|host| !own.contains(host));
-    let hosts: Box<[_]> = held.cloned().collect();
+    let hosts: ThinVec<_> = held.cloned().collect();
     // Within a wildcard of a tree of the Server, the tree decides.
     let trees = cx.query(&TreeHostsOf(server.clone()));
     lost.extend(own.into_iter().filter(|host| !is_decided(&trees, host)));

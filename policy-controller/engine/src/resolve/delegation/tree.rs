@@ -417,6 +417,7 @@ fn in_tree(route: &Route, path: &PathPrefix, place: &Place) -> Route {
         origin: Origin::Delegated(delegated_path(&place.chain, path)),
         kind: route.kind,
         created: route.created,
+        label: route.label.clone(),
         hosts: place.hosts.clone().into(),
         rules: {
             // Of a method that is kept the Server decides with the table of the host.
