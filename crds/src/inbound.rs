@@ -79,7 +79,7 @@ pub enum InboundAction {
 /// The objects that a path is delegated to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delegate {
-    /// This one: an InboundRoute, an HTTPRoute of the Gateway API or a GRPCRoute.
+    /// This one: an InboundRoute, an HTTPRoute of the Gateway API, a GRPCRoute or an HttpRouteGroup.
     One(ObjectKey),
     /// InboundRoutes by their labels.
     Selected {

@@ -220,7 +220,12 @@ const INBOUND_ROUTE: KindSpec = KindSpec {
             ..reference(
                 Field::Delegate,
                 "spec.routes.delegate",
-                &[Kind::InboundRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute],
+                &[
+                    Kind::InboundRoute,
+                    Kind::GatewayHttpRoute,
+                    Kind::GrpcRoute,
+                    Kind::HttpRouteGroup,
+                ],
             )
         },
         reference(Field::Serving, "spec.routes.servers", &[Kind::Server]),

@@ -181,7 +181,7 @@ fn words(what: String) -> MissingItem {
 /// The consent of an object, as the fields to add to it.
 fn consent(parent: &ObjectKey, child: &ObjectKey, host: &HostPattern) -> MissingItem {
     let ObjectKey { namespace, name, .. } = parent;
-    let spec = if child.kind == Kind::InboundRoute {
+    let spec = if matches!(child.kind, Kind::InboundRoute | Kind::HttpRouteGroup) {
         json!({"delegatedFrom": [{
             "fqdn": host.to_string(), "parent": {"namespace": &**namespace, "name": &**name},
         }]})

@@ -270,3 +270,30 @@ fn a_service_takes_effect_where_requests_may_be_grpc() {
         assert_eq!(conditions(&found, "some"), ["Accepted=false NoRoutesSelected"]);
     }
 }
+
+#[test]
+fn a_group_can_be_a_child_of_an_inbound_route_that_it_consents_to() {
+    let root = object(
+        "InboundRoute",
+        "www",
+        "virtualhost: {fqdn: web, targetRef: {group: policy.linkerd.io, kind: Server, name: web}}, \
+         routes: [{match: /books, delegate: {kind: HttpRouteGroup, name: books}}, {match: /other, serve: {}}]",
+    );
+    let open = policy("open", common::ON_SERVER, "");
+    let asks = ["GET /books/1", "GET /books/1/2", "GET /other", "GET /elsewhere"];
+    let answers = |consent: &str, routes: &str| {
+        let spec = format!("{consent}routes: [{routes}]");
+        let books = object("HttpRouteGroup", "books", &spec);
+        let found = compiled("HTTP/1", &[&root, &open, &books]);
+        asks.map(|request| ask(&found, 8080, NEIGHBOUR, request))
+    };
+    let denied = "not_delegated";
+    let refused = [denied, denied, "allow", denied];
+    let consent = "delegatedFrom: [{fqdn: web}], ";
+    let books = "{methods: [GET], path: '/books/:id'}";
+    assert_eq!(answers(consent, books), ["allow", denied, "allow", denied]);
+    assert_eq!(answers("", books), refused);
+    assert_eq!(answers("delegatedFrom: [{fqdn: other}], ", books), refused);
+    assert_eq!(answers(consent, "{path: '/books/:id'}, {path: '/:any/1'}"), refused);
+    assert_eq!(answers(consent, "{path: '/books/:id'}, {routeGroupRef: {name: gone}}"), refused);
+}

@@ -113,7 +113,7 @@ fn delegate() -> Value {
     });
     let selector =
         object("InboundRoutes by their labels.", &[("matchLabels", labels)], &["matchLabels"]);
-    let kinds = ["InboundRoute", "HTTPRoute", "GRPCRoute"];
+    let kinds = ["InboundRoute", "HTTPRoute", "GRPCRoute", "HttpRouteGroup"];
     let mut namespace = text("Namespace; absent: that of this object.");
     set(&mut namespace, "maxLength", json!(63));
     let delegate = object(

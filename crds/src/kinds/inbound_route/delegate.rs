@@ -14,6 +14,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("InboundRoute", Kind::InboundRoute),
     ("HTTPRoute", Kind::GatewayHttpRoute),
     ("GRPCRoute", Kind::GrpcRoute),
+    ("HttpRouteGroup", Kind::HttpRouteGroup),
 ];
 
 /// Reads it. Without a namespace it names objects of `own`.

@@ -26,7 +26,9 @@ fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<Ef
     } else if query.0.kind == Kind::InboundRoute {
         let servers = served_through(cx, object);
         delegated(object, servers, &mut effective);
-    } else if let Some(servers) = servers_through(cx, &query.0) {
+    } else if let Some(mut servers) = servers_through(cx, &query.0) {
+        // A group may be a child of InboundRoutes.
+        servers.extend(served_by(cx, object));
         through(&query.0, servers, &mut effective);
     } else {
         for ObjectReference { field, what } in object.references() {

@@ -11,10 +11,10 @@ use crate::query::condition::Reason;
 use crate::query::delegation::TreeHostsOf;
 use crate::query::grant::{CreationOrder, RouteGrants};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute};
-use crate::query::requests::BoundRoutesOf;
+use crate::query::requests::{BoundRoutesOf, DescribedRoute, DescribedRoutesOf};
 use policy_core::{
-    Filter, FilterKind, HostPattern, Origin, Route, RouteKind, Rule, Source, ThinVec,
-    UnresolvedGrant,
+    AuthorizationSet, Filter, FilterKind, HostPattern, Origin, Route, RouteKind, Rule, Source,
+    ThinVec, UnresolvedGrant,
 };
 use policy_crds::resource::{ParentRef, RouteResource, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
@@ -55,7 +55,11 @@ query!(AttachedRoutesOf, Arc<AttachedRoutes>, attached);
 
 fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Route>> {
     let object = cx.object(&query.0)?;
-    let Body::Valid(Resource::Route(route)) = &object.body else { return None };
+    let route = match &object.body {
+        Body::Valid(Resource::Route(route)) => route,
+        Body::Valid(Resource::HttpRouteGroup(_)) => return Some(group_route(cx, object)),
+        Body::Valid(_) | Body::Invalid(_) => return None,
+    };
     let grants = cx.query(&RouteGrants(query.0.clone()));
     let effects = effects_on(cx, &[(query.0.clone(), Vec::new())]);
     let name = query.0.to_ref();
@@ -88,6 +92,27 @@ fn rule(rule: &RouteRule, source: &Source, effects: &[Filter]) -> Rule {
     let own = filters.iter().cloned().chain(timeout);
     let own = own.map(|kind| Filter { source: source.clone(), kind });
     Rule { matches: matches.clone().into(), effects: own.chain(effects.iter().cloned()).collect() }
+}
+
+/// The routes of a group as rules of one route, which a tree has. The grants of the Server alone count.
+fn group_route(cx: &mut Context<'_>, group: &Object) -> Arc<Route> {
+    let key = &group.meta.key;
+    let described = cx.query(&DescribedRoutesOf(key.clone()));
+    let rule = |route: &Arc<DescribedRoute>| Rule {
+        matches: route.matches.iter().cloned().collect(),
+        effects: Vec::new().into_iter().collect(),
+    };
+    Arc::new(Route {
+        origin: Origin::Objects([key.to_ref()].into()),
+        kind: RouteKind::Http,
+        created: group.meta.created,
+        label: None,
+        hosts: Vec::new().into_iter().collect(),
+        rules: described.routes.iter().map(rule).collect(),
+        authorizations: AuthorizationSet::default(),
+        inherits_server: true,
+        withheld: Vec::new().into_iter().collect(),
+    })
 }
 
 fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoutes> {

@@ -9,9 +9,12 @@ use crate::index::parents;
 use crate::query::condition::Reason;
 use crate::query::delegation::{EdgeFault, Labelled};
 use crate::query::grant::CreationOrder;
+use crate::query::requests::{DescribedRoutes, DescribedRoutesOf};
 use crate::resolve::reference::{ReferenceError, follow, is_permitted};
 use policy_core::{HostPattern, PathPattern};
-use policy_crds::resource::{Delegate, InboundRoute, ParentRef, PathPrefix, RouteResource};
+use policy_crds::resource::{
+    Consent, Delegate, InboundRoute, ParentRef, PathPrefix, RouteResource,
+};
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,7 +47,7 @@ impl<'a> Child<'a> {
     pub(super) fn rules(&self) -> RuleSet<'a> {
         let rules = match self.content {
             ChildContent::Vertex(route) => &route.routes[..],
-            ChildContent::Route(_) => &[],
+            ChildContent::Route(_) | ChildContent::Group(_) => &[],
         };
         let paths = rules.iter().map(|rule| &rule.path).collect();
         RuleSet { hosts: self.hosts.clone(), paths }
@@ -55,6 +58,7 @@ impl<'a> Child<'a> {
 pub(super) enum ChildContent<'a> {
     Vertex(&'a InboundRoute),
     Route(&'a RouteResource),
+    Group(Arc<DescribedRoutes>),
 }
 
 /// The children that a rule delegates to, in order, each with its fault if it is refused; or the
@@ -71,7 +75,7 @@ pub(super) fn children<'a>(
                 Ok(followed) => followed.object,
                 Err(error) => return Ok(vec![Err(unusable(error, key))]),
             };
-            Ok(vec![child(from, parent, object)])
+            Ok(vec![child(cx, from, parent, object)])
         }
         Delegate::Selected { namespace, labels } => {
             let (namespace, labels) = (namespace.clone(), labels.clone());
@@ -109,7 +113,7 @@ pub(super) fn children<'a>(
                 return Err(fault(Reason::RefNotPermitted, message, None));
             }
             let mut found: Vec<_> =
-                objects.into_iter().map(|object| child(from, parent, object)).collect();
+                objects.into_iter().map(|object| child(cx, from, parent, object)).collect();
             if is_foreign {
                 conceal(&mut found);
             }
@@ -181,6 +185,7 @@ fn unusable(error: ReferenceError, key: &ObjectKey) -> EdgeFault {
 }
 
 fn child<'a>(
+    cx: &mut Context<'_>,
     from: &Delegator<'_>,
     parent: &ObjectKey,
     object: &'a Arc<Object>,
@@ -213,7 +218,8 @@ fn child<'a>(
             if from.chain.contains(key) {
                 return refused(Reason::Cycle, format!("{key} leads here"));
             }
-            let hosts = from.hosts.iter().filter(|host| consents(route, parent, host));
+            let hosts =
+                from.hosts.iter().filter(|host| consents(&route.delegated_from, parent, host));
             let hosts: Vec<HostPattern> = hosts.cloned().collect();
             if hosts.is_empty() {
                 return unwilling();
@@ -240,6 +246,25 @@ fn child<'a>(
             }
             Ok(Child { key, content: ChildContent::Route(route), hosts })
         }
+        Body::Valid(Resource::HttpRouteGroup(group)) => {
+            let hosts = from.hosts.iter();
+            let hosts = hosts.filter(|host| consents(&group.delegated_from, parent, host));
+            let hosts: Vec<HostPattern> = hosts.cloned().collect();
+            if hosts.is_empty() {
+                return unwilling();
+            }
+            let routes = cx.query(&DescribedRoutesOf(key.clone()));
+            if !routes.faults.is_empty() {
+                return Err(unusable(ReferenceError::Invalid, key));
+            }
+            let mut paths = routes.routes.iter().map(|route| &route.path);
+            if let Some(path) = paths.find(|path| !from.path.contains(&path.static_prefix())) {
+                let message =
+                    format!("{key} has the path `{path}`, which is not inside `{}`", from.path);
+                return refused(Reason::PrefixNotContained, message);
+            }
+            Ok(Child { key, content: ChildContent::Group(routes), hosts })
+        }
         Body::Valid(_) | Body::Invalid(_) => Err(unusable(ReferenceError::Invalid, key)),
     }
 }
@@ -247,15 +272,18 @@ fn child<'a>(
 /// True if an object consents that another delegates a host to it.
 pub(crate) fn consents_to(object: &Object, parent: &ObjectKey, host: &HostPattern) -> bool {
     match &object.body {
-        Body::Valid(Resource::InboundRoute(route)) => consents(route, parent, host),
+        Body::Valid(Resource::InboundRoute(route)) => consents(&route.delegated_from, parent, host),
+        Body::Valid(Resource::HttpRouteGroup(group)) => {
+            consents(&group.delegated_from, parent, host)
+        }
         Body::Valid(Resource::Route(route)) => agrees(route, &object.meta.key, parent, host),
         Body::Valid(_) | Body::Invalid(_) => false,
     }
 }
 
-/// True if a vertex lists a host, and the delegator if it lists one with it.
-pub(super) fn consents(route: &InboundRoute, parent: &ObjectKey, host: &HostPattern) -> bool {
-    route.delegated_from.iter().any(|consent| {
+/// True if an object lists a host, and the delegator if it lists one with it.
+pub(super) fn consents(listed: &[Consent], parent: &ObjectKey, host: &HostPattern) -> bool {
+    listed.iter().any(|consent| {
         consent.host == *host
             && consent.parent.as_ref().is_none_or(|named| {
                 named.name == parent.name && named.namespace.as_ref() == Some(&parent.namespace)

@@ -95,6 +95,9 @@ pub(super) fn hosts_of(object: &Object) -> Vec<HostPattern> {
     match &object.body {
         Body::Valid(Resource::InboundRoute(route)) => own_hosts(route),
         Body::Valid(Resource::Route(route)) => route.hostnames.clone(),
+        Body::Valid(Resource::HttpRouteGroup(group)) => {
+            group.delegated_from.iter().map(|consent| consent.host.clone()).collect()
+        }
         Body::Invalid(Invalid {
             claims: Claims::InboundRoute { hosts, .. } | Claims::Route { hostnames: hosts, .. },
             ..

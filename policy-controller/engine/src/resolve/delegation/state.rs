@@ -231,7 +231,7 @@ fn fqdn(cx: &mut Context<'_>, node: &TreeNode) -> Option<HostPattern> {
 
 /// The hosts of which a vertex consents to a delegator.
 fn consented(route: &InboundRoute, parent: &ObjectKey, hosts: &[HostPattern]) -> Vec<HostPattern> {
-    hosts.iter().filter(|host| consents(route, parent, host)).cloned().collect()
+    hosts.iter().filter(|host| consents(&route.delegated_from, parent, host)).cloned().collect()
 }
 
 /// The refusals of a rule that names a vertex. A delegator to which the vertex did not consent is
@@ -274,7 +274,9 @@ fn orphan_reason(
     parent: &ObjectKey,
     refused: bool,
 ) -> OrphanReason {
-    let named = |consent: &policy_crds::resource::Consent| consents(route, parent, &consent.host);
+    let named = |consent: &policy_crds::resource::Consent| {
+        consents(&route.delegated_from, parent, &consent.host)
+    };
     if !route.delegated_from.iter().any(named) {
         return OrphanReason::NotPermitted;
     }
@@ -286,7 +288,7 @@ fn orphan_reason(
         };
     };
     let of_parent = hosts_of(object);
-    if !of_parent.iter().any(|host| consents(route, parent, host)) {
+    if !of_parent.iter().any(|host| consents(&route.delegated_from, parent, host)) {
         return OrphanReason::NotPermitted;
     }
     let delegates = delegator.routes.iter().any(|rule| match &rule.action {

@@ -17,7 +17,7 @@ use policy_core::{
 };
 use policy_crds::resource::{
     Delegate, InboundAction, InboundRoute, InboundRule, ParentRef, PathPrefix, RequiredTls,
-    RouteResource, VirtualHost,
+    VirtualHost,
 };
 use policy_crds::{Kind, ObjectKey};
 use std::collections::{BTreeSet, HashSet};
@@ -274,8 +274,11 @@ impl Walk {
         child: &Child<'_>,
         parent: Option<&str>,
     ) -> Result<(), EdgeFault> {
-        let ChildContent::Route(route) = child.content else { return Ok(()) };
-        let servers = self.servers_of(route, child.key);
+        let servers = match &child.content {
+            ChildContent::Vertex(_) => return Ok(()),
+            ChildContent::Route(route) => self.servers_of(&route.parents, child.key),
+            ChildContent::Group(_) => self.servers_of(&[], child.key),
+        };
         let of = || Some(child.key.clone());
         let fault = |reason, message| EdgeFault { reason, message, child: of(), hosts: Vec::new() };
         let Some(object) = cx.object(child.key) else { return Ok(()) };
@@ -308,12 +311,12 @@ impl Walk {
         })
     }
 
-    /// The Servers that are to answer for a route: its own, or that of the root.
-    fn servers_of(&self, route: &RouteResource, key: &ObjectKey) -> Vec<ObjectKey> {
-        if !route.parents.iter().any(ParentRef::is_server) {
+    /// The Servers that are to answer for a route or group: its own, or that of the root.
+    fn servers_of(&self, parents: &[ParentRef], key: &ObjectKey) -> Vec<ObjectKey> {
+        if !parents.iter().any(ParentRef::is_server) {
             return self.target.clone().into_iter().collect();
         }
-        let own = route.parents.iter();
+        let own = parents.iter();
         own.filter(|parent| parent.port.is_none() && parent.section.is_none())
             .filter_map(|parent| ObjectKey::server_of(parent, &key.namespace))
             .filter(|server| server.namespace == key.namespace)
@@ -327,9 +330,12 @@ impl Walk {
             let message = format!("{} would be below {MAX_DEPTH} other objects", child.key);
             return Err(fault(Reason::TooDeep, message));
         }
-        let routes = match child.content {
+        let routes: usize = match &child.content {
             ChildContent::Vertex(route) => route.routes.len(),
             ChildContent::Route(route) => route.rules.iter().map(|rule| rule.matches.len()).sum(),
+            ChildContent::Group(routes) => {
+                routes.routes.iter().map(|route| route.matches.len()).sum()
+            }
         };
         let paths = self.paths.saturating_add(routes.saturating_mul(child.hosts.len()));
         if self.visits > MAX_VISITS || paths > MAX_PATHS {
@@ -358,21 +364,22 @@ impl Walk {
                     self.rule(cx, sets, rule, place.clone());
                 }
             }
-            ChildContent::Route(route) => self.route(cx, route, path, place),
+            ChildContent::Route(route) => self.route(cx, &route.parents, path, place),
+            ChildContent::Group(_) => self.route(cx, &[], path, place),
         }
     }
 
-    /// Adds an HTTPRoute or GRPCRoute at the path that is delegated to it.
+    /// Adds an HTTPRoute, a GRPCRoute or a group at the path that is delegated to it.
     fn route(
         &mut self,
         cx: &mut Context<'_>,
-        route: &RouteResource,
+        parents: &[ParentRef],
         path: &PathPrefix,
         place: Place,
     ) {
         let Some(key) = place.chain.last().cloned() else { return };
         let place = self.free(place, path);
-        let mut servers = self.servers_of(route, &key);
+        let mut servers = self.servers_of(parents, &key);
         if let Some(object) = cx.object(&key) {
             servers.retain(|server| uncarried(cx, object, server).is_none());
         }
