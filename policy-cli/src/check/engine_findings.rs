@@ -138,6 +138,7 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
         | FindingKind::Ineffective(_)
         | FindingKind::Remark
         | FindingKind::PrecedenceDiffers
+        | FindingKind::Overlaps
         | FindingKind::NeverReached
         | FindingKind::NotServed
         | FindingKind::ForeignIdentity
@@ -202,6 +203,7 @@ fn explains(kind: FindingKind) -> bool {
         | FindingKind::ForeignIdentity
         | FindingKind::GrantsEvery
         | FindingKind::TrustsRoutes
+        | FindingKind::Overlaps
         | FindingKind::OnlyRoute => false,
         FindingKind::Dangling(_)
         | FindingKind::Ineffective(_)
@@ -275,6 +277,7 @@ fn placed(
         | FindingKind::DisplacedInPart
         | FindingKind::NeverReached
         | FindingKind::NotServed
+        | FindingKind::Overlaps
         | FindingKind::ForeignIdentity
         | FindingKind::Unused
         | FindingKind::UnusedOffered

@@ -222,6 +222,7 @@ fn step(reason: Reason, node: &TreeNode) -> Option<String> {
         Reason::Accepted
         | Reason::ResolvedRefs
         | Reason::PrecedenceDiffers
+        | Reason::Overlaps
         | Reason::Invalid
         | Reason::NoMatchingParent
         | Reason::NotAllowedByListeners

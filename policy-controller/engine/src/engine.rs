@@ -68,7 +68,61 @@ impl Engine {
         let touched = self.index.apply(batch);
         let mut changes = Changes::default();
         for query in self.memo.update(&touched, &self.index, &self.config) {
-            self.note_answer(query, &mut changes);
+            match query {
+                QueryKey::WorkloadOf(WorkloadOf(key)) => changes.workloads.push(key),
+                QueryKey::PolicyOf(policy) => changes.policies.push(policy),
+                QueryKey::Conditions(Conditions(key)) => {
+                    changes.conditions |= self.update_conditions(&key);
+                }
+                QueryKey::DelegationStateOf(DelegationStateOf(key)) => {
+                    changes.conditions |= self.update_delegation(&key);
+                }
+                QueryKey::EffectiveServersOf(EffectiveServersOf(key)) => {
+                    changes.effective_servers.push(key)
+                }
+                QueryKey::PortOwnersOf(PortOwnersOf(shape)) => changes.port_owners.push(shape),
+                QueryKey::MembersOf(_)
+                | QueryKey::AdmissionRules(_)
+                | QueryKey::RootClaims(_)
+                | QueryKey::ClaimedWildcard(_)
+                | QueryKey::OwnersUnder(_)
+                | QueryKey::OwnersAround(_)
+                | QueryKey::OwnedBelow(_)
+                | QueryKey::DecidedClaims(_)
+                | QueryKey::ActiveClaims(_)
+                | QueryKey::ClaimsOn(_)
+                | QueryKey::HoldersOf(_)
+                | QueryKey::OverlappingClaims(_)
+                | QueryKey::RootsUnder(_)
+                | QueryKey::Labelled(_)
+                | QueryKey::TreeOf(_)
+                | QueryKey::ObjectsIn(_)
+                | QueryKey::PathsOf(_)
+                | QueryKey::TreeHostsOf(_)
+                | QueryKey::IsTreeHost(_)
+                | QueryKey::TreeRoutesOf(_)
+                | QueryKey::ServerAuthorizationsOf(_)
+                | QueryKey::ConstrainedRoutesOf(_)
+                | QueryKey::DelegatedRoutesOf(_)
+                | QueryKey::NamespaceDefaults(_)
+                | QueryKey::ServersOf(_)
+                | QueryKey::SelectorKeys(_)
+                | QueryKey::PolicyGrant(_)
+                | QueryKey::ServerAuthorizationGrant(_)
+                | QueryKey::ServerGrants(_)
+                | QueryKey::RouteGrants(_)
+                | QueryKey::UnreadRewritesIn(_)
+                | QueryKey::EffectPoliciesOn(_)
+                | QueryKey::GrpcRouteOf(_)
+                | QueryKey::CompiledRoute(_)
+                | QueryKey::AttachedRoutesOf(_)
+                | QueryKey::PrecedenceDifferencesOf(_)
+                | QueryKey::RateLimitOf(_)
+                | QueryKey::ServerBaseOf(_)
+                | QueryKey::RewriteOverlapsOn(_)
+                | QueryKey::DisplacedServersOf(_)
+                | QueryKey::ForeignReferencesOf(_) => {}
+            }
         }
         self.note_objects(&touched, &mut changes);
         changes

@@ -53,6 +53,7 @@ impl Snapshot {
             FindingKind::Dangling(_)
             | FindingKind::Ineffective(_)
             | FindingKind::Remark
+            | FindingKind::Overlaps
             | FindingKind::SelectsNothing
             | FindingKind::PortName
             | FindingKind::PortNumber

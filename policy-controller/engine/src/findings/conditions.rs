@@ -43,6 +43,7 @@ fn kind(condition: &ObjectCondition) -> Option<FindingKind> {
         (_, Reason::Invalid) | (ConditionKind::AnnotationsValid, _) => None,
         (_, Reason::Conflicted) if !condition.object.kind.is_route() => None,
         (ConditionKind::PrecedenceDiffers, _) => Some(FindingKind::PrecedenceDiffers),
+        (ConditionKind::Overlaps, _) => Some(FindingKind::Overlaps),
         (ConditionKind::Accepted | ConditionKind::ResolvedRefs, _) if condition.status => {
             (!condition.message.is_empty()).then_some(FindingKind::Remark)
         }
@@ -80,6 +81,7 @@ fn field(kind: Kind, condition: ConditionKind) -> &'static str {
     let spec = kind.spec();
     let attached = || spec.reference(&[Field::Target, Field::Server, Field::Parent]);
     let resolved = match condition {
+        ConditionKind::Overlaps => return "spec.rules",
         ConditionKind::ResolvedRefs => spec.reference(&[Field::Authentication, Field::Backend]),
         ConditionKind::Accepted
         | ConditionKind::PrecedenceDiffers

@@ -29,6 +29,8 @@ pub enum FindingKind {
     Remark,
     /// Linkerd's proxies would pick another rule for some requests.
     PrecedenceDiffers,
+    /// The order of a policy among others matters to some requests.
+    Overlaps,
     /// A Server selects no workload.
     SelectsNothing,
     /// A Server's port has a name that no selected workload has.

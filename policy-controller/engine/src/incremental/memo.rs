@@ -20,7 +20,9 @@ use crate::query::delegation::{
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
-use crate::query::effects::{EffectPoliciesOn, EffectPolicy, UnreadRewritesIn};
+use crate::query::effects::{
+    EffectPoliciesOn, EffectPolicy, RewriteOverlaps, RewriteOverlapsOn, UnreadRewritesIn,
+};
 use crate::query::grant::{
     Clients, GrantResolution, GrantSet, MembersOf, PolicyGrant, RouteGrants,
     ServerAuthorizationGrant, ServerGrants,
@@ -175,8 +177,9 @@ queries! {
     WorkloadOf => Option<Arc<ResolvedWorkload>>,
     DisplacedServersOf => Arc<DisplacedServers>,
     DelegationStateOf => Arc<DelegationState>,
-    Conditions => Arc<[ObjectCondition]>,
+    RewriteOverlapsOn => Arc<RewriteOverlaps>,
     EffectiveServersOf => Arc<EffectiveServers>,
+    Conditions => Arc<[ObjectCondition]>,
     ForeignReferencesOf => Arc<[ForeignReference]>,
 }
 

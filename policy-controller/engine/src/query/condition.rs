@@ -38,6 +38,8 @@ pub enum ConditionKind {
     ResolvedRefs,
     /// It takes effect, but Linkerd's proxies would pick another rule for some requests.
     PrecedenceDiffers,
+    /// It takes effect, and its order among others of its kind matters.
+    Overlaps,
     /// Its annotations can be read; stated only where one cannot.
     AnnotationsValid,
 }
@@ -53,6 +55,7 @@ impl ConditionKind {
             Self::Accepted => "Accepted",
             Self::ResolvedRefs => "ResolvedRefs",
             Self::PrecedenceDiffers => "PrecedenceDiffers",
+            Self::Overlaps => "Overlaps",
             Self::AnnotationsValid => "AnnotationsValid",
         }
     }
@@ -67,6 +70,8 @@ pub enum Reason {
     ResolvedRefs,
     /// Gateway API's order of rules and Linkerd's disagree.
     PrecedenceDiffers,
+    /// It changes headers of some requests that another policy changes before.
+    Overlaps,
     /// It breaks a rule of its kind.
     Invalid,
     /// The parent does not exist or is invalid.
@@ -130,6 +135,7 @@ impl Reason {
         Self::Accepted,
         Self::ResolvedRefs,
         Self::PrecedenceDiffers,
+        Self::Overlaps,
         Self::Invalid,
         Self::NoMatchingParent,
         Self::NoMatchingTarget,
@@ -165,6 +171,7 @@ impl Reason {
             Self::Accepted => "Accepted",
             Self::ResolvedRefs => "ResolvedRefs",
             Self::PrecedenceDiffers => "PrecedenceDiffers",
+            Self::Overlaps => "Overlaps",
             Self::Invalid => "Invalid",
             Self::NoMatchingParent => "NoMatchingParent",
             Self::NoMatchingTarget => "NoMatchingTarget",

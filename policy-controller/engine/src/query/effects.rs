@@ -1,8 +1,10 @@
 //! Queries: the policies that have effects on requests.
 
 use super::grant::CreationOrder;
+use policy_core::ObjectRef;
 use policy_crds::ObjectKey;
 use policy_crds::resource::{HeaderRewritePolicy, TimeoutPolicy};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The TimeoutPolicies and HeaderRewritePolicies on an object, oldest first.
@@ -34,4 +36,17 @@ pub(crate) enum PolicyEffect {
     Rewrites(Arc<HeaderRewritePolicy>),
     /// It is invalid, and requests must not be forwarded without its changes.
     Refuses,
+}
+
+/// The HeaderRewritePolicies on a Server, and on its routes, whose order changes what becomes of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RewriteOverlapsOn(pub(crate) ObjectKey);
+
+/// See [`RewriteOverlapsOn`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RewriteOverlaps {
+    /// For each policy those that are applied before it, with the headers that both change.
+    pub(crate) after: BTreeMap<ObjectRef, BTreeMap<ObjectRef, BTreeSet<Arc<str>>>>,
+    /// True if the search stopped early, so that there may be more.
+    pub(crate) cut: bool,
 }

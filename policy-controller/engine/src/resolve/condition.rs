@@ -1,6 +1,6 @@
 //! The conditions of each object, whether or not a proxy watches it.
 
-mod about;
+mod effects;
 
 use super::delegation::EFFECTIVE;
 use super::delegation::condition::{Acceptance, acceptance, child_acceptance};
@@ -29,7 +29,7 @@ use policy_crds::resource::{
     InboundRoute, PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef,
 };
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
-use policy_crds::{Body, Field, Invalid, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
 query!(Conditions, Arc<[ObjectCondition]>, conditions);
@@ -63,6 +63,10 @@ fn conditions(query: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]
         request_conditions(cx, object, about)
     } else if let Resource::RouteAdmission(_) = resource {
         vec![admission_condition(&about)]
+    } else if let Resource::TimeoutPolicy(policy) = resource {
+        effects::effect_conditions(cx, &policy.target, &about)
+    } else if let Resource::HeaderRewritePolicy(policy) = resource {
+        effects::effect_conditions(cx, &policy.target, &about)
     } else {
         plain_conditions(cx, object, about)
     };
@@ -103,6 +107,74 @@ pub(crate) fn annotations(object: &Object, config: &ControllerConfig) -> Option<
     })
 }
 
+/// The subject of a condition.
+#[derive(Clone)]
+struct About<'a> {
+    object: &'a ObjectKey,
+    parent: Option<ObjectKey>,
+    section: Option<Arc<str>>,
+    port: Option<u16>,
+}
+
+impl About<'_> {
+    fn condition(&self, kind: ConditionKind, reason: Reason, message: &str) -> ObjectCondition {
+        ObjectCondition {
+            object: self.object.clone(),
+            parent: self.parent.clone(),
+            section: self.section.clone(),
+            port: self.port,
+            kind,
+            status: matches!(
+                reason,
+                Reason::Accepted
+                    | Reason::ResolvedRefs
+                    | Reason::PrecedenceDiffers
+                    | Reason::Overlaps
+            ),
+            reason,
+            message: message.into(),
+        }
+    }
+
+    fn accepted(&self, message: &str) -> ObjectCondition {
+        self.condition(ConditionKind::Accepted, Reason::Accepted, message)
+    }
+
+    fn refused(&self, reason: Reason, message: &str) -> ObjectCondition {
+        self.condition(ConditionKind::Accepted, reason, message)
+    }
+
+    fn outcome(&self, outcome: Acceptance) -> ObjectCondition {
+        match outcome {
+            Ok(message) => self.accepted(&message),
+            Err((reason, message)) => self.refused(reason, &message),
+        }
+    }
+
+    fn differs(&self, message: &str) -> ObjectCondition {
+        self.condition(ConditionKind::PrecedenceDiffers, Reason::PrecedenceDiffers, message)
+    }
+
+    fn invalid(&self, invalid: &Invalid) -> ObjectCondition {
+        let mut errors: Vec<String> = invalid.errors.iter().map(ToString::to_string).collect();
+        if let Claims::HeaderRewrite { required: true, target } = &invalid.claims {
+            let of = target.as_ref().map_or("every Server of the namespace", |_| "its target");
+            errors.push(format!("requests of {of} fail, because its changes may be required"));
+        }
+        self.refused(Reason::Invalid, &errors.join("; "))
+    }
+
+    /// The reason is that of the first reference that cannot be used, if there is one.
+    fn resolved(&self, faults: &[RefFault]) -> ObjectCondition {
+        let unusable = faults.iter().find(|fault| fault.reason != Reason::RefWarned);
+        let Some(first) = unusable.or_else(|| faults.first()) else {
+            return self.condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, "");
+        };
+        let messages: Vec<&str> = faults.iter().map(|fault| &*fault.message).collect();
+        self.condition(ConditionKind::ResolvedRefs, first.reason, &messages.join("; "))
+    }
+}
+
 fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondition> {
     let attached = cx.query(&AttachedRoutesOf(about.object.clone()));
     let displaced = cx.query(&DisplacedServersOf(about.object.namespace.clone()));
@@ -127,29 +199,27 @@ fn policy_conditions(
     target: &PolicyTarget,
     about: About<'_>,
 ) -> Vec<ObjectCondition> {
-    let namespace = about.object.namespace.clone();
-    let key = |kind, name: &Arc<str>| ObjectKey {
-        kind,
-        namespace: namespace.clone(),
-        name: name.clone(),
-    };
-    let accepted = match target {
-        PolicyTarget::Namespace => about.accepted(""),
-        PolicyTarget::Server(name) => {
-            let server = key(Kind::Server, name);
-            let about = About { parent: Some(server.clone()), ..about.clone() };
-            targeted(cx, &server, about)
-        }
-        PolicyTarget::Route { kind, name } => {
-            let existing = route_named(cx, *kind, &namespace, name);
-            let route = existing.unwrap_or_else(|| key(*kind, name));
-            let about = About { parent: Some(route.clone()), ..about.clone() };
-            targeted(cx, &route, about)
-        }
-    };
+    let accepted = policy_acceptance(cx, target, &about);
     let grant = cx.query(&PolicyGrant(about.object.clone()));
     let resolved = about.resolved(&grant.faults);
     vec![accepted, resolved]
+}
+
+/// The condition of a policy about its target.
+fn policy_acceptance(
+    cx: &mut Context<'_>,
+    target: &PolicyTarget,
+    about: &About<'_>,
+) -> ObjectCondition {
+    let target = match target {
+        PolicyTarget::Namespace => return about.accepted(""),
+        PolicyTarget::Server(name) => about.object.beside(Kind::Server, name),
+        PolicyTarget::Route { kind, name } => {
+            let existing = route_named(cx, *kind, &about.object.namespace, name);
+            existing.unwrap_or_else(|| about.object.beside(*kind, name))
+        }
+    };
+    targeted(cx, &target, About { parent: Some(target.clone()), ..about.clone() })
 }
 
 /// The route of this name, compared without case.

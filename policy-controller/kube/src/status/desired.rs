@@ -240,7 +240,7 @@ impl DesiredCondition {
             "Programmed" => &*self.reason == "Refused",
             _ => {
                 self.status != "True"
-                    || [ANNOTATIONS_INVALID, PRECEDENCE_DIFFERS].contains(&&*self.reason)
+                    || [ANNOTATIONS_INVALID, PRECEDENCE_DIFFERS, OVERLAPS].contains(&&*self.reason)
             }
         }
     }
@@ -250,11 +250,14 @@ impl DesiredCondition {
 const ANNOTATIONS_INVALID: &str = "AnnotationsInvalid";
 /// The reason of an object that takes effect, but not for Linkerd's proxies as it does for ours.
 const PRECEDENCE_DIFFERS: &str = "PrecedenceDiffers";
+/// The reason of an object that takes effect, and whose order among others matters.
+const OVERLAPS: &str = "Overlaps";
 /// The reason of an object that stopped matching without being edited.
 pub(crate) const STOPPED_MATCHING: &str = "StoppedMatching";
 
 /// Every reason that the status has besides those of the conditions that it is made from.
-pub const REASONS: [&str; 3] = [ANNOTATIONS_INVALID, PRECEDENCE_DIFFERS, STOPPED_MATCHING];
+pub const REASONS: [&str; 4] =
+    [ANNOTATIONS_INVALID, PRECEDENCE_DIFFERS, OVERLAPS, STOPPED_MATCHING];
 
 fn collect_conditions<'a>(
     conditions: impl Iterator<Item = &'a ObjectCondition>,
@@ -276,6 +279,7 @@ fn add(conditions: &mut Vec<DesiredCondition>, condition: &ObjectCondition) {
         ConditionKind::PrecedenceDiffers => {
             return remark(conditions, PRECEDENCE_DIFFERS, &condition.message);
         }
+        ConditionKind::Overlaps => return remark(conditions, OVERLAPS, &condition.message),
         ConditionKind::AnnotationsValid => {
             return remark(conditions, ANNOTATIONS_INVALID, &condition.message);
         }

@@ -1,0 +1,91 @@
+//! The conditions of policies about requests: their target, and what overlaps.
+
+use super::{About, policy_acceptance};
+use crate::incremental::Context;
+use crate::query::condition::{ConditionKind, ObjectCondition, Reason};
+use crate::query::effective_servers::EffectiveServersOf;
+use crate::query::effects::RewriteOverlapsOn;
+use policy_core::ObjectRef;
+use policy_crds::resource::{PolicyTarget, ProxyProtocol};
+use policy_crds::{Body, Kind, ObjectKey, Resource};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The most policies that a condition names.
+const MAX_NAMED: usize = 8;
+
+/// The conditions of a TimeoutPolicy or HeaderRewritePolicy.
+pub(super) fn effect_conditions(
+    cx: &mut Context<'_>,
+    target: &PolicyTarget,
+    about: &About<'_>,
+) -> Vec<ObjectCondition> {
+    let accepted = match target {
+        PolicyTarget::Server(name) => {
+            let server = about.object.beside(Kind::Server, name);
+            without_requests(cx, &server, about)
+        }
+        PolicyTarget::Namespace | PolicyTarget::Route { .. } => None,
+    };
+    let accepted = accepted.unwrap_or_else(|| policy_acceptance(cx, target, about));
+    let parent = accepted.parent.clone();
+    let overlaps = (about.object.kind == Kind::HeaderRewritePolicy)
+        .then(|| overlaps(cx, &About { parent, ..about.clone() }));
+    std::iter::once(accepted).chain(overlaps.flatten()).collect()
+}
+
+/// The condition of a policy on a Server that carries no requests.
+fn without_requests(
+    cx: &mut Context<'_>,
+    server: &ObjectKey,
+    about: &About<'_>,
+) -> Option<ObjectCondition> {
+    let Body::Valid(Resource::Server(spec)) = &cx.object(server)?.body else { return None };
+    match spec.protocol {
+        ProxyProtocol::Opaque | ProxyProtocol::Tls => {
+            let about = About { parent: Some(server.clone()), ..about.clone() };
+            let message = format!("{server} carries no requests, by its proxyProtocol");
+            Some(about.refused(Reason::ProtocolMismatch, &message))
+        }
+        ProxyProtocol::Unknown
+        | ProxyProtocol::Http1
+        | ProxyProtocol::Http2
+        | ProxyProtocol::Grpc => None,
+    }
+}
+
+/// The condition of a policy that comes after others with which its order matters.
+fn overlaps(cx: &mut Context<'_>, about: &About<'_>) -> Option<ObjectCondition> {
+    let own = about.object.to_ref();
+    let mut before: BTreeMap<ObjectRef, BTreeSet<Arc<str>>> = BTreeMap::new();
+    let mut cut = false;
+    let effective = cx.query(&EffectiveServersOf(about.object.clone()));
+    for server in &effective.servers {
+        let found = cx.query(&RewriteOverlapsOn(server.clone()));
+        cut |= found.cut;
+        for (earlier, headers) in found.after.get(&own).into_iter().flatten() {
+            before.entry(earlier.clone()).or_default().extend(headers.iter().cloned());
+        }
+    }
+    let mut parts = Vec::new();
+    if !before.is_empty() {
+        let named = before.iter().take(MAX_NAMED);
+        let mut others: Vec<String> = named.map(|(policy, on)| named_with(policy, on)).collect();
+        let more = before.len().saturating_sub(MAX_NAMED);
+        others.extend((more > 0).then(|| format!("{more} more")));
+        let others = others.join(", ");
+        parts.push(format!("the order matters to some requests, and it is applied after {others}"));
+    }
+    if cut {
+        parts.push("its Server has more policies about headers than are compared".to_owned());
+    }
+    let message = parts.join("; ");
+    (!parts.is_empty())
+        .then(|| about.condition(ConditionKind::Overlaps, Reason::Overlaps, &message))
+}
+
+/// `HeaderRewritePolicy shop/other (`x-a`, `x-b`)`
+fn named_with(policy: &ObjectRef, headers: &BTreeSet<Arc<str>>) -> String {
+    let headers: Vec<String> = headers.iter().map(|name| format!("`{name}`")).collect();
+    format!("{policy} ({})", headers.join(", "))
+}
