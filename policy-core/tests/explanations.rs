@@ -96,28 +96,28 @@ fn effect(name: &str, kind: FilterKind) -> Filter {
     Filter { source: Source::Object(object("TimeoutPolicy", name)), kind }
 }
 
-#[test]
-fn effects_are_explained_with_the_object_of_each_bound_and_the_changes_in_order() {
+fn on(name: &str) -> Vec<EffectCondition> {
+    let operator = HeaderOperator::Exists;
+    vec![EffectCondition::Header(HeaderCondition { name: name.into(), operator })]
+}
+
+fn rewrite(when: Vec<EffectCondition>, clear: &'static str, value: &'static str) -> FilterKind {
+    let field = |name| (HeaderName::from_static(name), HeaderValue::from_static(value));
+    FilterKind::Rewrite(HeaderRewrite {
+        when,
+        clear: vec![HeaderName::from_static(clear)],
+        set: vec![field("x-b")],
+        add: vec![field("x-c")],
+        required: false,
+    })
+}
+
+/// Bounds and changes of headers on a route and on its Server, some of them not for every request.
+fn with_effects() -> ServerPolicy {
     let seconds = |count| Some(Duration::from_secs(count));
     let bounds = |when: Vec<SegmentCondition>, request, response| {
         let idle = seconds(30);
         FilterKind::Timeouts(Timeouts { when, request, response, idle, ..Timeouts::default() })
-    };
-    let field = |name: &'static str, value: &'static str| {
-        (HeaderName::from_static(name), HeaderValue::from_static(value))
-    };
-    let on = |name: &str| {
-        let operator = HeaderOperator::Exists;
-        vec![EffectCondition::Header(HeaderCondition { name: name.into(), operator })]
-    };
-    let rewrite = |when, clear: &'static str, value| {
-        FilterKind::Rewrite(HeaderRewrite {
-            when,
-            clear: vec![HeaderName::from_static(clear)],
-            set: vec![field("x-b", value)],
-            add: vec![field("x-c", value)],
-            required: false,
-        })
     };
     let mut made = open(vec![("g", vec![network("0.0.0.0/0")])]);
     let mut only = route("r", vec![RequestMatch::everything()]);
@@ -133,6 +133,12 @@ fn effects_are_explained_with_the_object_of_each_bound_and_the_changes_in_order(
         effect("absent", rewrite(on("x-b"), "x-a", "2")),
         effect("last", rewrite(Vec::new(), "x-c", "3")),
     ];
+    made
+}
+
+#[test]
+fn effects_are_explained_with_the_object_of_each_bound_and_the_changes_in_order() {
+    let mut made = with_effects();
     let client = OwnedConnection::plaintext([10, 0, 0, 1]);
     let request = OwnedRequest::get("/books/42").header("x-a", b"sent");
     let explained = explain(&made, &client.view(), Some(&request.view())).effects;
@@ -195,62 +201,49 @@ fn what_linkerd_can_say_needs_no_feature() {
     assert_eq!(feature::required(&made), BTreeSet::new());
 }
 
+/// The features that a policy with this change needs.
+fn need(change: impl Fn(&mut ServerPolicy)) -> Vec<Feature> {
+    let mut made = open(Vec::new());
+    change(&mut made);
+    feature::required(&made).into_iter().collect()
+}
+
 #[test]
 fn each_thing_beyond_linkerd_names_its_feature() {
-    let need = |change: &dyn Fn(&mut ServerPolicy)| {
-        let mut made = open(Vec::new());
-        change(&mut made);
-        feature::required(&made).into_iter().collect::<Vec<_>>()
-    };
-    let effect = |kind| Filter { source: Source::Default("test".into()), kind };
-    let timeout = || effect(FilterKind::Timeout(Duration::from_secs(1)));
-    assert_eq!(need(&|p| p.deny = Some(Denied::ServerInvalid)), [Feature::DenyReasons]);
+    let timeout = || effect("timeout", FilterKind::Timeout(Duration::from_secs(1)));
+    assert_eq!(need(|p| p.deny = Some(Denied::ServerInvalid)), [Feature::DenyReasons]);
     assert_eq!(
-        need(&|p| p.routes.otherwise = Unmatched::Deny(Denied::NotDelegated)),
+        need(|p| p.routes.otherwise = Unmatched::Deny(Denied::NotDelegated)),
         [Feature::DenyReasons, Feature::Delegation]
     );
     let path = DelegatedPath { chain: [object("InboundRoute", "a")].into(), prefix: "/".into() };
     for origin in [Origin::Delegated(path.clone().into()), Origin::Undelegated(path.into())] {
         let route = Route { origin, ..route("r", Vec::new()) };
         assert_eq!(
-            need(&|p| p.routes.routes = vec![Arc::new(route.clone())]),
+            need(|p| p.routes.routes = vec![Arc::new(route.clone())]),
             [Feature::Delegation]
         );
     }
-    assert_eq!(need(&|p| p.paths = PathHandling::Raw), [Feature::RawPaths]);
+    assert_eq!(need(|p| p.paths = PathHandling::Raw), [Feature::RawPaths]);
     let silent = |p: &mut ServerPolicy| p.informational_headers = InformationalHeaders::Disabled;
-    assert_eq!(need(&silent), [Feature::NoInformationalHeaders]);
-    assert_eq!(need(&|p| p.effects = vec![timeout()]), [Feature::Timeouts, Feature::ServerEffects]);
-    let rewrite = |required| {
-        effect(FilterKind::Rewrite(HeaderRewrite { required, ..HeaderRewrite::default() }))
-    };
-    for (kind, feature) in [
-        (effect(FilterKind::Timeouts(Timeouts::default())), Feature::TimeoutPolicies),
-        (rewrite(false), Feature::HeaderRewrites),
-        (rewrite(true), Feature::RequiredRewrites),
-    ] {
-        let mut only = route("r", vec![RequestMatch::everything()]);
-        only.rules[0].effects = vec![kind].into();
-        assert_eq!(need(&|p| p.routes.routes = vec![Arc::new(only.clone())]), [feature]);
-        let guards = feature == Feature::RequiredRewrites;
-        assert_eq!(feature.guards(), guards, "only that which must not be left out");
-    }
+    assert_eq!(need(silent), [Feature::NoInformationalHeaders]);
+    assert_eq!(need(|p| p.effects = vec![timeout()]), [Feature::Timeouts, Feature::ServerEffects]);
     let on_segment = vec![Predicate::Segment(book(SegmentOperator::In))];
     assert_eq!(
-        need(&|p| p.authorizations = set(vec![grant("g", on_segment.clone())])),
+        need(|p| p.authorizations = set(vec![grant("g", on_segment.clone())])),
         [Feature::Captures]
     );
     assert_eq!(
-        need(&|p| p.routes.hosts = [(HostPattern::parse("a"), Unmatched::NotFound)].into()),
+        need(|p| p.routes.hosts = [(HostPattern::parse("a"), Unmatched::NotFound)].into()),
         [Feature::HostTables]
     );
     let tests = vec![network("::/0"), network("fd00::/8")];
     assert_eq!(
-        need(&|p| p.authorizations = set(vec![grant("g", tests.clone())])),
+        need(|p| p.authorizations = set(vec![grant("g", tests.clone())])),
         [Feature::Conditions]
     );
     assert_eq!(
-        need(&|p| p.authorizations = DefaultPolicy::ClusterAuthenticated.authorizations()),
+        need(|p| p.authorizations = DefaultPolicy::ClusterAuthenticated.authorizations()),
         [Feature::NetworkSymbols]
     );
     let node = Predicate::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]);
@@ -259,7 +252,7 @@ fn each_thing_beyond_linkerd_names_its_feature() {
         authorization: grant("probe", vec![node]),
     };
     assert_eq!(
-        need(&|p| p.exemptions = vec![exempt.clone()]),
+        need(|p| p.exemptions = vec![exempt.clone()]),
         [Feature::NetworkSymbols, Feature::Exemptions]
     );
     let parameter = PathPattern::Segments {
@@ -268,7 +261,24 @@ fn each_thing_beyond_linkerd_names_its_feature() {
     };
     let parameter = route("r", vec![RequestMatch::path(parameter)]);
     assert_eq!(
-        need(&|p| p.routes.routes = vec![Arc::new(parameter.clone())]),
+        need(|p| p.routes.routes = vec![Arc::new(parameter.clone())]),
         [Feature::PathParameters]
     );
+}
+
+#[test]
+fn each_effect_of_a_policy_names_its_feature() {
+    let rewrite =
+        |required| FilterKind::Rewrite(HeaderRewrite { required, ..HeaderRewrite::default() });
+    for (kind, feature) in [
+        (FilterKind::Timeouts(Timeouts::default()), Feature::TimeoutPolicies),
+        (rewrite(false), Feature::HeaderRewrites),
+        (rewrite(true), Feature::RequiredRewrites),
+    ] {
+        let mut only = route("r", vec![RequestMatch::everything()]);
+        only.rules[0].effects = vec![effect("effect", kind)].into();
+        assert_eq!(need(|p| p.routes.routes = vec![Arc::new(only.clone())]), [feature]);
+        let guards = feature == Feature::RequiredRewrites;
+        assert_eq!(feature.guards(), guards, "only that which must not be left out");
+    }
 }

@@ -83,7 +83,8 @@ fn a_header_is_there_or_not_and_one_of_its_lines_may_be_a_value() {
     let on = |name: &str, operator| HeaderCondition { name: name.into(), operator };
     let values = || vec![Arc::from("a"), Arc::from("b")];
     let (is_in, is_not_in) = (HeaderOperator::In(values()), HeaderOperator::NotIn(values()));
-    let lines: [(&[(&str, &[u8])], [bool; 4]); 5] = [
+    type Line<'a> = (&'a [(&'a str, &'a [u8])], [bool; 4]);
+    let lines: [Line<'_>; 5] = [
         (&[], [false, true, false, true]),
         (&[("x-a", b"a")], [true, false, true, false]),
         (&[("x-a", b"c"), ("x-a", b"b")], [true, false, true, false]),

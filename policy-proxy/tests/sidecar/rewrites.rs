@@ -74,7 +74,8 @@ async fn the_rules_of_the_proposal_do_what_it_says() {
     let app = App::start().await;
     let setup = Setup::new(policy(foobar()), app.address).await;
     let (json, sent) = (("content-type", "application/json"), ("x-foobar", "sent"));
-    let cases: [(&str, &[(&str, &str)], &[&str]); 11] = [
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+    let cases: [Case<'_>; 11] = [
         ("example.com", &[json, sent], &[]),
         ("example.com:8080", &[json], &[]),
         ("EXAMPLE.com", &[json, sent], &[]),

@@ -143,6 +143,10 @@ mod tests {
         Duration::from_secs(count)
     }
 
+    fn after(start: Instant, wait: Duration) -> Instant {
+        start.checked_add(wait).unwrap()
+    }
+
     fn all() -> EffectiveTimeouts {
         EffectiveTimeouts {
             complete: Some(seconds(10)),
@@ -161,12 +165,12 @@ mod tests {
     ) -> (u64, Exceeded) {
         let started = Instant::now();
         let progress = Progress {
-            request_ended: ended.map(|after| started + seconds(after)),
-            last_frame: Some(started + seconds(frame)),
+            request_ended: ended.map(|end| after(started, seconds(end))),
+            last_frame: Some(after(started, seconds(frame))),
         };
-        let now = started + seconds(now);
+        let now = after(started, seconds(now));
         let (at, what) = timeouts.first((started, answered), progress, now).unwrap();
-        ((at - started).as_secs(), what)
+        (at.duration_since(started).as_secs(), what)
     }
 
     #[test]
@@ -216,7 +220,7 @@ mod tests {
         let idle = Some(Duration::from_millis(60));
         let policy = EffectiveTimeouts { idle, ..EffectiveTimeouts::default() };
         let mut timer = Timer::start(started, RequestTimeouts { policy, client: None }).unwrap();
-        let last = started + Duration::from_millis(40);
+        let last = after(started, Duration::from_millis(40));
         let progress = || Progress { request_ended: None, last_frame: Some(last) };
         let exceeded = std::future::poll_fn(|cx| match timer.as_mut().poll(cx, progress) {
             Some(what) => Poll::Ready(what),
