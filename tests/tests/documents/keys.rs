@@ -30,13 +30,15 @@ fn keys(text: &str) -> Vec<String> {
     words.filter_map(key).collect()
 }
 
-/// True if the code has this name. What follows a version is a kind.
+/// True if the code has this name. What follows a version is a kind, and the name of a parameter is its
+/// author's.
 fn is_key(name: &str) -> bool {
     let (domain, rest) = name.split_once('/').unwrap_or_default();
     let prefix = format!("{name}=");
     code::KEYS.contains(name)
         || code::KEYS.iter().any(|text| text.starts_with(&prefix))
         || policy_crds::Kind::ALL.iter().any(|kind| kind.group() == domain && kind.as_str() == rest)
+        || name.starts_with(policy_crds::route_selector::PARAMETER)
         || is_resource(domain)
 }
 
