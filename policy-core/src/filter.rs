@@ -96,6 +96,19 @@ impl FilterKind {
         }
     }
 
+    /// Returns true if no request that it applies to may be forwarded without it.
+    pub fn is_required(&self) -> bool {
+        match self {
+            Self::Rewrite(rewrite) => rewrite.required,
+            Self::Failure(_) => true,
+            Self::RequestHeaders(_)
+            | Self::ResponseHeaders(_)
+            | Self::Redirect(_)
+            | Self::Timeout(_)
+            | Self::Timeouts(_) => false,
+        }
+    }
+
     /// Returns true if it applies to `request`, whose path is in the form that routes are matched on.
     pub fn applies_to(&self, request: &RequestView<'_>) -> bool {
         match self {

@@ -24,7 +24,8 @@
 //! 2. An exemption for connections (one without a request match) whose authorization holds
 //!    permits it.
 //! 3. A protocol that is only HTTP refuses it as `protocol_mismatch`; so does an unknown protocol
-//!    where routes are attached or requests are limited.
+//!    where routes are attached, requests are limited, or an effect of the Server is required: a
+//!    change of headers that says so, or a failure.
 //! 4. On a TLS port, a connection without TLS is refused as `tls_required`.
 //! 5. The first of the Server's authorizations that holds permits it; else `unauthorized`.
 //!
@@ -72,6 +73,7 @@ pub use effects::{effects, timeouts};
 
 use crate::authorization::Authorization;
 use crate::decision::{AuthorizationId, Decision, Denied, RuleId, TargetFault};
+use crate::filter::FilterKind;
 use crate::limit::RateLimit;
 use crate::match_form;
 use crate::match_result::MatchResult;
@@ -112,7 +114,13 @@ fn carries_http_alone(policy: &ServerPolicy) -> bool {
         Protocol::Http1 | Protocol::Http2 | Protocol::Grpc => true,
         Protocol::Opaque | Protocol::Tls => false,
         Protocol::Detect { .. } => {
-            has_attached_routes(policy) || policy.rate_limit.as_ref().is_some_and(limits)
+            let required = policy.effects.iter().find(|effect| match &effect.kind {
+                FilterKind::Rewrite(rewrite) => rewrite.required,
+                kind => matches!(kind, FilterKind::Failure(_)),
+            });
+            has_attached_routes(policy)
+                || policy.rate_limit.as_ref().is_some_and(limits)
+                || required.is_some()
         }
     }
 }

@@ -88,14 +88,15 @@ impl ServerPolicy {
 
     /// Returns true if a connection may carry something other than HTTP. On a port of unknown
     /// protocol it may not once requests are governed, because a request that the proxy takes for
-    /// other bytes would bypass every route and limit.
+    /// other bytes would bypass every route, limit and required effect.
     pub fn admits_bytes(&self) -> bool {
         let detects = matches!(self.protocol, Protocol::Detect { .. });
         self.protocol.allows_opaque() && !(detects && self.governs_requests())
     }
 
-    /// Returns true if routes are attached or requests are limited. Routes for probes and the
-    /// default route do not count, because nearly every port has them.
+    /// Returns true if routes are attached, requests are limited, or none may be forwarded without an
+    /// effect. Routes for probes and the default route do not count, because nearly every port has
+    /// them.
     fn governs_requests(&self) -> bool {
         let RouteTable { routes, hosts, otherwise } = &self.routes;
         let attached = match routes.as_slice() {
@@ -103,7 +104,9 @@ impl ServerPolicy {
             [] => hosts.values().chain([otherwise]).all(|then| *then != Unmatched::DefaultRoute),
             routes => routes.iter().any(|route| route.origin.is_attached()),
         };
-        attached || self.rate_limit.as_ref().is_some_and(RateLimit::limits)
+        attached
+            || self.rate_limit.as_ref().is_some_and(RateLimit::limits)
+            || self.effects.iter().any(|effect| effect.kind.is_required())
     }
 }
 

@@ -179,3 +179,39 @@ fn what_nobody_follows_is_forgotten() {
     churned.sweep();
     assert_eq!(churned.effort().0, before);
 }
+
+/// Servers `s0`, `s1`, … of a pod each, all watched.
+fn servers(count: usize) -> History {
+    let mut history = History::new(&ControllerConfig::default());
+    let own = |i: usize| {
+        let text = server("HTTP/1", "deny").replace("name: web", &format!("name: s{i}"));
+        [objects(&[&text.replace("app: web", &format!("pod: p{i}"))]), pod(i, "x")].concat()
+    };
+    history.apply((0..count).flat_map(own).map(Ok).collect());
+    for i in 0..count {
+        let key = WorkloadKey::pod("shop", &format!("p{i}"));
+        assert!(history.followed_port(&key, port(8080)).is_some());
+    }
+    history
+}
+
+/// Any policy of a namespace may be about each of its Servers, if it cannot be read.
+#[test]
+fn a_policy_about_headers_costs_its_own_server_alone() {
+    let (mut small, mut large) = (servers(10), servers(500));
+    let on = |target: &str, header: &str| {
+        format!(
+            "{{apiVersion: portcullis.dev/v1alpha1, kind: HeaderRewritePolicy, \
+              metadata: {{name: h, namespace: shop}}, spec: {{targetRef: {{kind: Server, name: {target}}}, \
+              failure: Deny, rules: [{{clear: [{header}]}}]}}}}"
+        )
+    };
+    for event in [on("s3", "x-a"), on("s4", "x-a"), on("s4", "host")] {
+        let (few, many) =
+            (cost(&mut small, objects(&[&event])), cost(&mut large, objects(&[&event])));
+        assert_eq!(few, many, "{event}");
+        assert!(many < 20, "{many} answers for {event}");
+    }
+    let unread = objects(&[&on("[]", "x-a")]);
+    assert!(cost(&mut large, unread) > 500, "it may be about any of them");
+}

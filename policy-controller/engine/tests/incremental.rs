@@ -83,8 +83,25 @@ fn catalogue() -> Vec<Object> {
         unread("strange"),
         grant("auth", "AuthorizationPolicy", "shop", "MeshTLSAuthentication"),
         grant("shop", "HTTPRoute", "strange", "Server"),
+        effect("TimeoutPolicy", "t", ON_A, "timeouts: {request: 10s}"),
+        effect("TimeoutPolicy", "t", ON_R, "timeouts: {request: 3s, idle: 5s}"),
+        effect("HeaderRewritePolicy", "h", ON_R, "rules: [{clear: [x-a]}]"),
+        effect("HeaderRewritePolicy", "h", ON_A, "rules: [{clear: [host]}], failure: Deny"),
+        effect("HeaderRewritePolicy", "s", ON_A, "rules: [{set: {x-a: b}}]"),
+        // One whose target cannot be read.
+        effect("HeaderRewritePolicy", "s", "kind: Pod, name: a", "rules: [], failure: Deny"),
     ];
     texts.iter().flat_map(|text| objects(&[text])).collect()
+}
+
+const ON_A: &str = "kind: Server, name: a";
+const ON_R: &str = "group: gateway.networking.k8s.io, kind: HTTPRoute, name: r";
+
+fn effect(kind: &str, name: &str, target: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: portcullis.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}, namespace: shop}}\n\
+         spec: {{targetRef: {{{target}}}, {spec}}}"
+    )
 }
 
 fn unread(namespace: &str) -> String {
@@ -128,7 +145,7 @@ proptest! {
     /// After every transaction, the policies that were kept up to date are those that a fresh
     /// index compiles from the same objects, and equal ones are one allocation.
     #[test]
-    fn what_is_kept_up_to_date_equals_a_fresh_start(history in steps(27)) {
+    fn what_is_kept_up_to_date_equals_a_fresh_start(history in steps(33)) {
         let all = catalogue();
         let config = ControllerConfig::default();
         let mut kept = History::new(&config);
@@ -171,7 +188,7 @@ proptest! {
 
     /// The order in which objects arrive does not matter.
     #[test]
-    fn the_order_of_events_does_not_matter(order in Just((0..27).collect::<Vec<usize>>()).prop_shuffle()) {
+    fn the_order_of_events_does_not_matter(order in Just((0..33).collect::<Vec<usize>>()).prop_shuffle()) {
         let all = catalogue();
         let config = ControllerConfig::default();
         // Of several versions of an object the last of the catalogue is meant.
@@ -198,7 +215,7 @@ proptest! {
     /// does making it invalid.
     #[test]
     fn taking_away_never_permits(
-        score in prop::collection::vec(0_u8..8, 27),
+        score in prop::collection::vec(0_u8..8, 33),
         gone in any::<prop::sample::Index>(),
     ) {
         const GRANTING: [Kind; 5] = [
@@ -256,7 +273,7 @@ proptest! {
     /// namespace, and leaves no such port without routes; other namespaces are unaffected.
     #[test]
     fn a_route_whose_parents_cannot_be_read_binds_every_server(
-        score in prop::collection::vec(0_u8..8, 27),
+        score in prop::collection::vec(0_u8..8, 33),
     ) {
         let all = catalogue();
         let config = ControllerConfig::default();

@@ -41,15 +41,15 @@ fn unread_rewrites(query: &UnreadRewritesIn, cx: &mut Context<'_>) -> Arc<[Effec
 }
 
 /// True for the kinds whose policies have effects on requests.
-pub(crate) fn has_effects(kind: Kind) -> bool {
+fn has_effects(kind: Kind) -> bool {
     matches!(kind, Kind::TimeoutPolicy | Kind::HeaderRewritePolicy)
 }
 
-fn is_unread(object: &Object) -> bool {
-    matches!(
-        &object.body,
-        Body::Invalid(Invalid { claims: Claims::HeaderRewrite { target: None, .. }, .. })
-    )
+/// True for a policy that may be about any Server of its namespace, and without whose changes requests
+/// must not be forwarded.
+pub(crate) fn is_unread(object: &Object) -> bool {
+    let Body::Invalid(Invalid { claims, .. }) = &object.body else { return false };
+    matches!(claims, Claims::HeaderRewrite { target: None, required: true })
 }
 
 /// The policy that an object is; `None` if it has no effect.

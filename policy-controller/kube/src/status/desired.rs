@@ -396,6 +396,12 @@ mod tests {
             conditions_of(vec![accepted(ACCEPTED, "one"), unreadable("two"), differs("three")]),
             ["Accepted=True AnnotationsInvalid one; two; three"]
         );
+        let overlaps = (true, Reason::Overlaps);
+        let overlaps = condition(&server, None, ConditionKind::Overlaps, overlaps, "two");
+        assert_eq!(
+            conditions_of(vec![accepted(ACCEPTED, ""), overlaps]),
+            ["Accepted=True Overlaps two"]
+        );
         assert_eq!(
             conditions_of(vec![accepted((false, Reason::Invalid), "one"), unreadable("two")]),
             ["Accepted=False Invalid one; two"]
