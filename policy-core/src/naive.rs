@@ -114,9 +114,9 @@ fn carries_http_alone(policy: &ServerPolicy) -> bool {
         Protocol::Http1 | Protocol::Http2 | Protocol::Grpc => true,
         Protocol::Opaque | Protocol::Tls => false,
         Protocol::Detect { .. } => {
-            let required = policy.effects.iter().find(|effect| match &effect.kind {
-                FilterKind::Rewrite(rewrite) => rewrite.required,
-                kind => matches!(kind, FilterKind::Failure(_)),
+            let required = policy.effects.iter().find(|effect| {
+                let is_change = matches!(&effect.kind, FilterKind::Rewrite(own) if own.required);
+                is_change || matches!(effect.kind, FilterKind::Failure(_))
             });
             has_attached_routes(policy)
                 || policy.rate_limit.as_ref().is_some_and(limits)

@@ -70,26 +70,31 @@ fn policy(object: &Object) -> Option<EffectPolicy> {
 
 /// The effects of the policies on these objects, in the order of the policies, each for the requests that
 /// meet the conditions beside its object.
-pub(crate) fn effects_on(
-    cx: &mut Context<'_>,
-    targets: &[(ObjectKey, Vec<SegmentCondition>)],
-) -> Vec<Filter> {
+pub(crate) fn effects_on(cx: &mut Context<'_>, targets: &[ConditionalTarget]) -> Vec<Filter> {
     let mut found: Vec<(EffectPolicy, &[SegmentCondition])> = Vec::new();
-    for (number, (target, when)) in targets.iter().enumerate() {
-        // An object that is there with fewer conditions, or before with the same ones: its effects
-        // would be there twice.
-        let mut others = targets.iter().enumerate().filter(|(_, (other, _))| other == target);
-        let is_narrower = |(other, (_, wide)): (usize, &(_, Vec<SegmentCondition>))| {
-            let within = |one: &[_], other: &[_]| one.iter().all(|item| other.contains(item));
-            other != number && within(wide, when) && (other < number || !within(when, wide))
-        };
-        if !others.any(is_narrower) {
-            let policies = cx.query(&EffectPoliciesOn(target.clone()));
-            found.extend(policies.iter().map(|policy| (policy.clone(), when.as_slice())));
-        }
+    for (target, when) in widest(targets) {
+        let policies = cx.query(&EffectPoliciesOn(target.clone()));
+        found.extend(policies.iter().map(|policy| (policy.clone(), when.as_slice())));
     }
     found.sort_by(|(a, _), (b, _)| a.rank.cmp(&b.rank));
     found.iter().flat_map(|(policy, when)| effects(policy, when)).collect()
+}
+
+/// A target, with the conditions of the requests that it is about.
+type ConditionalTarget = (ObjectKey, Vec<SegmentCondition>);
+
+/// The targets without those that are there with fewer conditions too, or before with the same ones:
+/// their effects would apply twice.
+fn widest(targets: &[ConditionalTarget]) -> Vec<&ConditionalTarget> {
+    let within = |one: &[_], other: &[_]| one.iter().all(|item| other.contains(item));
+    let mut kept = targets.iter().enumerate().collect::<Vec<_>>();
+    kept.retain(|(number, (target, when))| {
+        let mut others = targets.iter().enumerate().filter(|(_, (other, _))| other == target);
+        !others.any(|(other, (_, wide))| {
+            other != *number && within(wide, when) && (other < *number || !within(when, wide))
+        })
+    });
+    kept.into_iter().map(|(_, target)| target).collect()
 }
 
 fn effects(policy: &EffectPolicy, when: &[SegmentCondition]) -> Vec<Filter> {
@@ -110,4 +115,28 @@ fn refusal(policy: &ObjectKey) -> Failure {
     let (status, grpc_status) = REFUSED;
     let message = format!("{policy} is invalid and its changes are required");
     Failure { status, grpc_status, message: message.into(), numerator: 1, denominator: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_core::SegmentOperator;
+
+    #[test]
+    fn an_object_counts_once_for_a_request() {
+        let key = |name| crate::testing::key(Kind::HttpRouteClass, "shop", name);
+        let is = |text: &str| SegmentCondition::new("id", 1, SegmentOperator::In, [text]);
+        let targets = [
+            (key("a"), vec![is("1"), is("2")]),
+            (key("a"), vec![is("1")]),
+            (key("a"), vec![is("3")]),
+            (key("b"), vec![]),
+            (key("b"), vec![is("1")]),
+            (key("b"), vec![]),
+            (key("c"), vec![is("1"), is("2")]),
+            (key("c"), vec![is("2"), is("1")]),
+        ];
+        let wanted = [1, 2, 3, 6].map(|number: usize| &targets[number]);
+        assert_eq!(widest(&targets), wanted);
+    }
 }
