@@ -24,8 +24,8 @@ use policy_core::testing::{
 };
 use policy_core::{
     AccessLogs, DefaultPolicy, DelegatedPath, Denied, Facts, HeaderRewrite, HostPattern, Logs,
-    Origin, Predicate, Revision, RouteKind, SegmentCondition, SegmentOperator, Timeouts,
-    UnresolvedGrant,
+    Origin, Predicate, Revision, RouteKind, RouteLabel, SegmentCondition, SegmentOperator,
+    Timeouts, UnresolvedGrant,
 };
 use policy_proto::messages::watch_response::Kind as Said;
 use policy_proto::messages::{self, PortUpdate, WatchResponse};
@@ -265,6 +265,7 @@ fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
     let timeout = (0_u64..100, 0_u32..1_000_000_000)
         .prop_map(|(seconds, nanos)| Duration::new(seconds, nanos));
     let origin = select(vec![Origin::Default, Origin::Probe, Origin::Guard]);
+    let label = option::of(select(vec!["/books/:id", "/", ""]));
     (
         any_policy(),
         owner,
@@ -273,7 +274,7 @@ fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
         vec(any_effect(), 0..3),
         vec(withheld, 0..2),
         timeout,
-        (origin, option::of(any::<i64>()), any::<bool>()),
+        (origin, option::of(any::<i64>()), label, any::<bool>()),
     )
         .prop_map(
             |(
@@ -291,9 +292,10 @@ fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
                 }
                 if let Some(first) = policy.routes.routes.first_mut() {
                     let first = Arc::make_mut(first);
-                    let (origin, created, grpc) = of_route;
+                    let (origin, created, label, grpc) = of_route;
                     first.origin = origin;
                     first.created = created;
+                    first.label = label.map(RouteLabel::new);
                     first.withheld = withheld.clone().into();
                     first.kind = if grpc { RouteKind::Grpc } else { RouteKind::Http };
                     if let Some(rule) = first.rules.first_mut() {
@@ -564,6 +566,33 @@ fn refused(change: impl FnOnce(&mut PortUpdate)) -> String {
     match PortState::new().apply(&sent(&update)) {
         Err(error) => error.to_string(),
         Ok(policy) => panic!("read as {policy:?}"),
+    }
+}
+
+#[test]
+fn a_label_alone_is_a_change_of_its_route_for_every_client() {
+    let (mut policy, _) = example();
+    let chain = [testing::object("InboundRoute", "root")].into();
+    let path = Arc::new(DelegatedPath { chain, prefix: "/a".into() });
+    let delegated = Route { origin: Origin::Delegated(path), ..testing::route("r", Vec::new()) };
+    policy.routes.routes.push(Arc::new(delegated));
+    let mut labelled = policy.clone();
+    for route in &mut labelled.routes.routes {
+        Arc::make_mut(route).label = Some(RouteLabel::new("/books/:id"));
+    }
+    for features in [all(), BTreeSet::new()] {
+        let old = encode_port(&policy, &features);
+        let new = encode_port(&labelled, &features);
+        let mut state = PortState::new();
+        let before = apply(&mut state, &old.full(PORT, &Revision::default()));
+        let received = apply(&mut state, &diff(&old, &new, PORT, &Revision::default()));
+        // Without a feature, a client gets another policy, whose routes have the labels all the same.
+        let mut expected = ServerPolicy::clone(&before);
+        for route in &mut expected.routes.routes {
+            Arc::make_mut(route).label = Some(RouteLabel::new("/books/:id"));
+        }
+        assert_eq!(expected.routes.routes.len(), if features.is_empty() { 0 } else { 2 });
+        assert_eq!(*received, expected);
     }
 }
 

@@ -5,7 +5,8 @@
 //! listed in [`names`]; they are Linkerd's where Linkerd has them (docs/spec/proxy.md 4).
 //!
 //! **Invariant.** Clients cannot add label values without bound: identities are labels up to a
-//! maximum number, addresses and client-chosen names never.
+//! maximum number, addresses and client-chosen names never. Labels of routes, which authors of
+//! policies choose, have a maximum number and length, too.
 
 mod buckets;
 mod counters;
@@ -17,6 +18,7 @@ mod key;
 mod labels;
 pub mod names;
 mod ports;
+mod route_labels;
 mod series;
 mod table;
 mod tcp;

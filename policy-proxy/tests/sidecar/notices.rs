@@ -6,7 +6,9 @@ use crate::tls::{Mesh, connect};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
-use policy_core::{AuthorizationSet, DefaultPolicy, PathHandling, Protocol, RequestMatch};
+use policy_core::{
+    AuthorizationSet, DefaultPolicy, PathHandling, Protocol, RequestMatch, RouteLabel,
+};
 use policy_enforce::record::Notices;
 use policy_proxy::SidecarConfig;
 use policy_testkit::{Authority, dns as san, wait_for};
@@ -77,7 +79,8 @@ fn audited() -> AuthorizationSet {
 #[tokio::test]
 async fn a_denied_request_is_logged_with_what_a_grant_would_need() {
     let open = route(prefix("/open"), everybody());
-    let closed = route(prefix("/closed"), nobody());
+    let mut closed = route(prefix("/closed"), nobody());
+    Arc::make_mut(&mut closed).label = Some(RouteLabel::new("/closed/:id"));
     let policy = with_routes(server(detect(), nobody()), vec![open, closed]);
     let (_app, setup) = setup("logs/denied", policy).await;
     let mut client = Client::new(setup.connect().await).await;
@@ -93,13 +96,16 @@ async fn a_denied_request_is_logged_with_what_a_grant_would_need() {
         "method=\"GET\"",
         "path=\"/closed/a\"",
         "route=\"HTTPRoute ns/",
+        "http_route=\"/closed/:id\"",
     ] {
         assert!(denied.contains(part), "{part} in {denied}");
     }
     assert!(!denied.contains("authorization="), "{denied}");
     let all = lines("logs/denied").join("\n");
     assert!(!all.contains("secret") && !all.contains("path=\"/open\""), "{all}");
-    line("logs/denied", &["request denied", "reason=\"no_route\"", "path=\"/elsewhere\""]).await;
+    let unmatched = ["request denied", "reason=\"no_route\"", "path=\"/elsewhere\""];
+    let unmatched = line("logs/denied", &unmatched).await;
+    assert!(!unmatched.contains("http_route="), "{unmatched}");
 }
 
 #[tokio::test]

@@ -101,8 +101,11 @@ fn json(record: &Record<'_>, request: &RequestRecord<'_>) -> String {
         "port": record.port,
         "verdict": record.verdict.as_str(),
     });
-    if let (Some(fields), Some(reason)) = (line.as_object_mut(), record.verdict.reason()) {
-        fields.insert("reason".to_owned(), reason.as_str().into());
+    if let Some(fields) = line.as_object_mut() {
+        let reason = record.verdict.reason().map(policy_core::Denied::as_str);
+        for (name, value) in [("reason", reason), ("http_route", record.http_route)] {
+            fields.extend(value.map(|value| (name.to_owned(), value.into())));
+        }
     }
     format!("{line}\n")
 }
@@ -168,6 +171,7 @@ mod tests {
             peer: &peer,
             verdict: Verdict::Denied(Denied::Unauthorized),
             route: None,
+            http_route: Some("/books/:id"),
             authorization: None,
             audited: false,
             request: Some(request),
@@ -194,8 +198,27 @@ mod tests {
     #[test]
     fn json_lines_carry_the_decision() {
         let value: serde_json::Value = serde_json::from_str(&line(Format::Json, "/a")).unwrap();
-        assert_eq!(value["status"], 403);
-        assert_eq!(value["client.id"], "a.b.example");
-        assert_eq!(value["reason"], "unauthorized");
+        let expected = json!({
+            "client.addr": "10.1.0.9:40112",
+            "client.id": "a.b.example",
+            "timestamp": "2024-02-29T12:34:56.789Z",
+            "method": "GET",
+            "uri": "/a",
+            "version": "HTTP/1.1",
+            "trace_id": "",
+            "request_bytes": "",
+            "status": 403,
+            "response_bytes": "0",
+            "total_ns": 5_000,
+            "processing_ns": 5_000,
+            "user_agent": "curl",
+            "host": "web",
+            "workload": "ns/web-0",
+            "port": 80,
+            "verdict": "deny",
+            "reason": "unauthorized",
+            "http_route": "/books/:id",
+        });
+        assert_eq!(value, expected);
     }
 }

@@ -33,6 +33,8 @@ pub struct Record<'a> {
     pub verdict: Verdict,
     /// The route that matched; `None` for a connection, and if none matched.
     pub route: Option<&'a Origin>,
+    /// The route's name among those of its origin, if it has one.
+    pub http_route: Option<&'a str>,
     /// The authorization that granted a permit.
     pub authorization: Option<&'a Source>,
     /// True if the authorization requests an audit.

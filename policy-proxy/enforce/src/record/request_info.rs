@@ -61,6 +61,7 @@ impl DecisionInfo<'_> {
             peer: self.peer,
             verdict,
             route: route.map(|(route, _)| &route.origin),
+            http_route: route.and_then(|(route, _)| Some(route.label.as_ref()?.as_str())),
             authorization: authorization.map(|authorization| &authorization.source),
             audited: self.decision.as_ref().is_ok_and(Permit::is_audited),
             request,

@@ -2,6 +2,7 @@
 
 use super::buckets::Buckets;
 use super::key::{Caller, CounterKey, CounterKind, Detail, reason_number};
+use super::route_labels::RouteLabels;
 use super::series::{Series, SeriesId, SeriesTable};
 use super::table::Table;
 use crate::error::ErrorKind;
@@ -19,6 +20,7 @@ pub struct Counters {
     pub(super) port: NonZeroU16,
     pub(super) address: Arc<str>,
     pub(super) policy: Arc<ServerPolicy>,
+    pub(super) labels: RouteLabels,
     pub(super) tables: Box<[Table]>,
     pub(super) series: Box<[SeriesTable]>,
     /// Duration of protocol detection.
@@ -63,7 +65,9 @@ impl Counters {
         let room = parts.saturating_mul(4).clamp(MIN_COUNTERS, MAX_COUNTERS);
         let tables = (0..workers.max(1)).map(|_| Table::new(room)).collect();
         let series = (0..workers.max(1)).map(|_| SeriesTable::new(room)).collect();
-        Self { port, address, policy, tables, series, detection: Buckets::new(&DETECTION) }
+        let labels = RouteLabels::of(&policy.routes.routes);
+        let detection = Buckets::new(&DETECTION);
+        Self { port, address, policy, labels, tables, series, detection }
     }
 
     /// Counts a permitted request.

@@ -36,7 +36,7 @@ pub(super) struct ClientNames {
 }
 
 /// Maximum number of series of replaced policies.
-const MAX_RETIRED: usize = 16_384;
+pub(super) const MAX_RETIRED: usize = 16_384;
 /// Maximum length of an identity that is a label.
 const MAX_CLIENT_LEN: usize = 512;
 

@@ -63,7 +63,7 @@ pub(super) fn total(
     let own = if grpc { &GRPC } else { &HTTP };
     let mut short = Labels::default();
     labels::parent(&mut short, &counters.policy.owner, counters.port);
-    labels::route(&mut short, counters.route(key), key.detail);
+    counters.route_labels(&mut short, key);
     totals.count(own.requests, short.clone(), series.requests());
     totals.histogram(own.request_seconds, short.clone(), series.duration.snapshot());
     totals.histogram(own.response_seconds, short.clone(), series.response.snapshot());
@@ -86,7 +86,7 @@ fn full(counters: &Counters, key: &CounterKey, clients: &[Arc<str>]) -> Labels {
     labels.push("direction", "inbound");
     labels::target(&mut labels, &counters.address, counters.port);
     labels::server(&mut labels, &counters.policy.owner, counters.port);
-    labels::route(&mut labels, counters.route(key), key.detail);
+    counters.route_labels(&mut labels, key);
     labels::authorization(&mut labels, counters.authorization(key));
     labels::tls(&mut labels, key.caller, counters.policy.protocol, clients);
     labels

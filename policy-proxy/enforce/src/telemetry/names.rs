@@ -9,7 +9,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ("TARGET", &["target_addr", "target_ip", "target_port"]),
     ("SERVER", &["srv_group", "srv_kind", "srv_name", "srv_port"]),
     ("PARENT", &["parent_group", "parent_kind", "parent_name", "parent_port"]),
-    ("ROUTE", &["route_group", "route_kind", "route_name"]),
+    ("ROUTE", &["route_group", "route_kind", "route_name", "http_route"]),
     ("AUTHZ", &["authz_group", "authz_kind", "authz_name"]),
     ("RATELIMIT", &["ratelimit_group", "ratelimit_kind", "ratelimit_name"]),
     ("TLS", &["tls", "client_id", "sni", "no_tls_reason"]),

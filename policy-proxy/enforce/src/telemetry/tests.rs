@@ -1,5 +1,6 @@
 //! Tests of what a scrape shows.
 
+mod route_labels;
 mod strict;
 
 use super::*;
@@ -279,13 +280,13 @@ fn requests_are_counted_as_linkerd_counts_them() {
     let full = concat!(
         r#"direction="inbound",target_addr="10.1.2.3:8080",target_ip="10.1.2.3",target_port="8080","#,
         r#"srv_group="",srv_kind="default",srv_name="all-unauthenticated",srv_port="8080","#,
-        r#"route_group="",route_kind="default",route_name="default","#,
+        r#"route_group="",route_kind="default",route_name="default",http_route="","#,
         r#"authz_group="",authz_kind="default",authz_name="all-unauthenticated","#,
         r#"tls="true",client_id="web.ns.serviceaccount.identity.linkerd.cluster.local""#,
     );
     let parent = concat!(
         r#"parent_group="",parent_kind="default",parent_name="all-unauthenticated","#,
-        r#"parent_port="8080",route_group="",route_kind="default",route_name="default""#,
+        r#"parent_port="8080",route_group="",route_kind="default",route_name="default",http_route="""#,
     );
     for line in [
         format!("request_total{{{full}}} 1"),

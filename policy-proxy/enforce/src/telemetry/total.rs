@@ -62,12 +62,12 @@ impl Counters {
     fn detail_labels(&self, labels: &mut Labels, key: &CounterKey) -> Option<Metric> {
         Some(match key.kind {
             CounterKind::HttpAllow => {
-                labels::route(labels, self.route(key), key.detail);
+                self.route_labels(labels, key);
                 labels::authorization(labels, self.authorization(key));
                 names::HTTP_ALLOW
             }
             CounterKind::HttpDeny => {
-                labels::route(labels, self.route(key), key.detail);
+                self.route_labels(labels, key);
                 labels.push("reason", self.number(key, reason_name));
                 names::HTTP_DENY
             }

@@ -29,6 +29,7 @@ pub(super) fn first(record: &Record<'_>, request: Option<RequestLine<'_>>) {
     let method = request.map(|request| plain(request.method.as_str(), METHOD));
     let path = request.map(|request| path(&request));
     let route = record.route.map(|route| plain(&route.to_string(), NAME));
+    let http_route = record.http_route.map(|label| plain(label, NAME));
     let authorization = record.authorization.map(|grant| plain(&grant.to_string(), NAME));
     let client_id = record.client_id().map(|name| plain(name, NAME));
     let what = match (record.verdict, request.is_some()) {
@@ -46,6 +47,7 @@ pub(super) fn first(record: &Record<'_>, request: Option<RequestLine<'_>>) {
         method,
         path,
         route,
+        http_route,
         authorization,
         reason = record.verdict.reason().map(policy_core::Denied::as_str),
         "{what}"
