@@ -39,6 +39,7 @@ pub use parse::name::{is_dns_label, is_dns_name};
 pub use parse::{NotAnObject, Part, parse, parse_all, parts};
 pub use pods::pods_of;
 pub use policy_core::suggest::{nearest, nearest_within};
+pub use quote::quote;
 pub use resource::Resource;
 pub use selector::{Expression, LabelSelector, Operator};
 pub use spec::{Field, KindSpec};

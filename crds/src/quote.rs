@@ -4,7 +4,7 @@
 const MAX_QUOTED: usize = 80;
 
 /// A user's value in backticks, shortened, control characters escaped.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut quoted = String::from("`");
     for (i, c) in text.chars().enumerate() {
         if i == MAX_QUOTED {

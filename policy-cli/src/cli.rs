@@ -10,8 +10,9 @@ use tracing_subscriber::EnvFilter;
 /// Decide at the pod who may reach which port and route of a workload, and say why.
 ///
 /// Results go to standard output, everything else to standard error. Standard input is read only by
-/// `inject -`. Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong use of the command
-/// line; `request` has additional ones. PORTCULLIS_LOG=debug prints the logs of embedded components.
+/// `inject -` and `import grpc -`. Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong
+/// use of the command line; `request` has additional ones. PORTCULLIS_LOG=debug prints the logs of
+/// embedded components.
 #[derive(Debug, Parser)]
 #[command(name = "portcullis", version, verbatim_doc_comment, arg_required_else_help = true)]
 struct Cli {
@@ -29,6 +30,7 @@ enum Command {
     Grants(command::grants::GrantsArgs),
     Health(command::health::HealthArgs),
     Identity(command::identity::IdentityArgs),
+    Import(command::import::ImportArgs),
     Inject(command::inject::InjectArgs),
     Preflight(command::preflight::PreflightArgs),
     Request(command::request::RequestArgs),
@@ -55,6 +57,7 @@ pub fn main() -> ExitCode {
         Command::Grants(args) => command::grants::run(&args),
         Command::Health(args) => command::health::run(&args),
         Command::Identity(args) => command::identity::run(&args),
+        Command::Import(args) => command::import::run(&args),
         Command::Inject(args) => command::inject::run(&args),
         Command::Preflight(args) => command::preflight::run(&args),
         Command::Request(args) => command::request::run(&args),
@@ -106,9 +109,11 @@ mod tests {
 
     #[test]
     fn every_command_teaches_with_examples() {
-        for command in Cli::command().get_subcommands() {
+        let mut commands: Vec<_> = Cli::command().get_subcommands().cloned().collect();
+        while let Some(command) = commands.pop() {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("Examples:"), "{}", command.get_name());
+            commands.extend(command.get_subcommands().cloned());
         }
     }
 }

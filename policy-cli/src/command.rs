@@ -6,6 +6,7 @@ pub(crate) mod echo;
 pub(crate) mod grants;
 pub(crate) mod health;
 pub(crate) mod identity;
+pub(crate) mod import;
 pub(crate) mod inject;
 pub(crate) mod preflight;
 pub(crate) mod request;

@@ -16,6 +16,7 @@ pub mod expect;
 mod grants;
 mod health;
 mod identity;
+mod import;
 mod inject;
 mod inventory;
 mod local_mesh;

@@ -1,0 +1,72 @@
+//! Manifests of the services in a FileDescriptorSet.
+
+use super::choice::{Chosen, GrpcChoice};
+use super::descriptor::{Declared, declared, descriptor_set};
+use crate::import::manifest::{Imported, Manifest};
+use crate::import::object_name::object_name;
+use policy_crds::route_selector::IDEMPOTENT;
+use policy_crds::{Kind, quote};
+use prost_types::method_options::IdempotencyLevel;
+use prost_types::{MethodDescriptorProto, MethodOptions};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A GrpcService for each service of a FileDescriptorSet that is asked for.
+///
+/// # Errors
+/// Everything that is wrong, each to be read behind the name of the file.
+pub(crate) fn grpc_services(
+    bytes: &[u8],
+    choice: &GrpcChoice<'_>,
+) -> Result<Imported, Vec<String>> {
+    let set = descriptor_set(bytes).map_err(|error| vec![error])?;
+    let all = declared(&set);
+    let Chosen { services, notes } = choice.of(&all)?;
+    let mut imported = Imported { manifests: Vec::new(), notes };
+    let mut errors = Vec::new();
+    let mut names: BTreeMap<String, &Declared<'_>> = BTreeMap::new();
+    for service in services {
+        let name = choice.name.map_or_else(|| object_name(&service.name), str::to_owned);
+        match Manifest::new(Kind::GrpcService, choice.namespace, &name, spec(service)) {
+            Ok(manifest) => {
+                imported.manifests.push(manifest);
+                errors.extend(namesake(name, service, &mut names));
+            }
+            Err(found) => errors.extend(found.iter().map(|error| {
+                let mend = if error.field == "metadata.name" { NAMED } else { "" };
+                format!("{}: {error}{mend}", service.place())
+            })),
+        }
+    }
+    if errors.is_empty() { Ok(imported) } else { Err(errors) }
+}
+
+/// The way out of names that cannot be derived.
+const NAMED: &str = "; import it alone, with --service and --name";
+
+/// The error of a second object of one name, which would replace the first when both are applied.
+fn namesake<'a, 'b>(
+    name: String,
+    service: &'a Declared<'b>,
+    names: &mut BTreeMap<String, &'a Declared<'b>>,
+) -> Option<String> {
+    let called = quote(&name);
+    let other = names.insert(name, service)?;
+    let (place, other) = (service.place(), quote(&other.name));
+    Some(format!("{place}: {other} would be called {called} as well{NAMED}"))
+}
+
+fn spec(service: &Declared<'_>) -> Value {
+    let methods: Vec<Value> = service.methods.iter().map(method).collect();
+    json!({"service": service.name, "methods": methods})
+}
+
+fn method(method: &MethodDescriptorProto) -> Value {
+    // A level that is not known is read as the default, which promises nothing.
+    match method.options.as_ref().map(MethodOptions::idempotency_level) {
+        Some(IdempotencyLevel::Idempotent | IdempotencyLevel::NoSideEffects) => {
+            json!({"name": method.name(), "labels": {IDEMPOTENT: "true"}})
+        }
+        Some(IdempotencyLevel::IdempotencyUnknown) | None => json!({"name": method.name()}),
+    }
+}
