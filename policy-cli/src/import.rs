@@ -1,5 +1,5 @@
-//! Manifests from what other tools have compiled: one module for each format that is read, and what
-//! all of them share.
+//! Manifests from descriptions of APIs: one module for each format that is read, and what all of them
+//! share.
 
 mod grpc;
 mod input;

@@ -8,7 +8,7 @@ use policy_crds::{is_dns_label, is_dns_name};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Write manifests from compiled descriptions of APIs
+/// Write manifests from descriptions of APIs
 ///
 /// Reads one file, or standard input with `-`, and writes manifests to standard output, ready for
 /// `kubectl apply`. They take no effect before something binds them to a Server.

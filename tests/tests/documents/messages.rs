@@ -9,7 +9,7 @@ use policy_tests::sources::root;
 use std::collections::BTreeSet;
 
 /// Flags of other programs that ours call or tell about, with the program.
-const OTHERS: [(&str, &str); 11] = [
+const OTHERS: [(&str, &str); 12] = [
     ("--cacert", "curl"),
     ("--connect-to", "curl"),
     ("--install", "helm"),
@@ -20,6 +20,7 @@ const OTHERS: [(&str, &str); 11] = [
     ("--uid-owner", "iptables"),
     ("--take-ownership", "helm"),
     ("--overwrite", "kubectl"),
+    ("--exclude-imports", "buf"),
     ("--http2-prior-knowledge", "curl"),
 ];
 
