@@ -2,6 +2,7 @@
 
 mod choice;
 mod descriptor;
+mod schema;
 mod services;
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@ use anyhow::{Context, bail};
 use std::fs::File;
 use std::io::Read;
 
-/// The largest file that is read, in bytes. Compiled APIs of hundreds of services are smaller, and a
-/// decoded one takes a multiple of its size.
+/// The largest file that is read, in bytes. Descriptions of hundreds of services are smaller, and what
+/// is decoded of one takes a multiple of its size.
 const MAX_BYTES: u64 = 32 << 20;
 
 /// The content of a file; `-` is standard input.

@@ -1,8 +1,8 @@
 //! The descriptors that compilers of `.proto` files write.
 
+use super::schema::{FileDescriptorSet, MethodDescriptorProto};
 use policy_crds::quote;
 use prost::Message;
-use prost_types::{FileDescriptorSet, MethodDescriptorProto};
 
 /// A service as it is declared.
 #[derive(Debug)]
@@ -41,8 +41,22 @@ pub(super) fn descriptor_set(bytes: &[u8]) -> Result<FileDescriptorSet, String> 
     Ok(set)
 }
 
+/// The most services and methods of a file that is imported, all together.
+const MAX_DECLARED: usize = 65_536;
+
 /// Every service of the files, in their order.
-pub(super) fn declared(set: &FileDescriptorSet) -> Vec<Declared<'_>> {
+///
+/// # Errors
+/// There are more services and methods than could be meant.
+pub(super) fn declared(set: &FileDescriptorSet) -> Result<Vec<Declared<'_>>, String> {
+    let services = set.file.iter().flat_map(|file| &file.service);
+    let counts = services.map(|service| service.method.len().saturating_add(1));
+    if counts.fold(0, usize::saturating_add) > MAX_DECLARED {
+        return Err(format!(
+            "declares more than {MAX_DECLARED} services and methods, which is the most that is \
+             imported at once"
+        ));
+    }
     let mut all = Vec::new();
     for file in &set.file {
         for service in &file.service {
@@ -53,7 +67,7 @@ pub(super) fn declared(set: &FileDescriptorSet) -> Vec<Declared<'_>> {
             all.push(Declared { name, file: file.name(), methods: &service.method });
         }
     }
-    all
+    Ok(all)
 }
 
 /// A guess at bytes that are no FileDescriptorSet.

@@ -2,12 +2,11 @@
 
 use super::choice::{Chosen, GrpcChoice};
 use super::descriptor::{Declared, declared, descriptor_set};
+use super::schema::{IdempotencyLevel, MethodDescriptorProto};
 use crate::import::manifest::{Imported, Manifest};
 use crate::import::object_name::object_name;
 use policy_crds::route_selector::IDEMPOTENT;
 use policy_crds::{Kind, quote};
-use prost_types::method_options::IdempotencyLevel;
-use prost_types::{MethodDescriptorProto, MethodOptions};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -20,7 +19,7 @@ pub(crate) fn grpc_services(
     choice: &GrpcChoice<'_>,
 ) -> Result<Imported, Vec<String>> {
     let set = descriptor_set(bytes).map_err(|error| vec![error])?;
-    let all = declared(&set);
+    let all = declared(&set).map_err(|error| vec![error])?;
     let Chosen { services, notes } = choice.of(&all)?;
     let mut imported = Imported { manifests: Vec::new(), notes };
     let mut errors = Vec::new();
@@ -63,10 +62,10 @@ fn spec(service: &Declared<'_>) -> Value {
 
 fn method(method: &MethodDescriptorProto) -> Value {
     // A level that is not known is read as the default, which promises nothing.
-    match method.options.as_ref().map(MethodOptions::idempotency_level) {
+    match method.options.map(|options| options.idempotency_level()) {
         Some(IdempotencyLevel::Idempotent | IdempotencyLevel::NoSideEffects) => {
             json!({"name": method.name(), "labels": {IDEMPOTENT: "true"}})
         }
-        Some(IdempotencyLevel::IdempotencyUnknown) | None => json!({"name": method.name()}),
+        Some(IdempotencyLevel::Unknown) | None => json!({"name": method.name()}),
     }
 }

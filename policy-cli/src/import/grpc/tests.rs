@@ -253,6 +253,18 @@ fn what_the_reader_refuses_is_named_and_nothing_is_imported() {
 }
 
 #[test]
+fn no_more_than_could_be_meant_is_imported() {
+    let one = service("S", vec![MethodDescriptorProto::default(); 65_535]);
+    let set = bytes(vec![file("a.proto", "a", vec![one.clone()])]);
+    let most = "service `a.S` of `a.proto`: spec.methods: 65535 elements, at most 256 are allowed";
+    assert_eq!(all(&set), Err(vec![most.to_owned()]));
+    let set = bytes(vec![file("a.proto", "a", vec![one, service("T", vec![])])]);
+    let more = "declares more than 65536 services and methods, which is the most that is imported at \
+                once";
+    assert_eq!(import(&set, &["a.T"], None), Err(vec![more.to_owned()]));
+}
+
+#[test]
 fn one_name_is_never_given_twice() {
     let one = |name| vec![service(name, vec![method("Get")])];
     let set = bytes(vec![file("a.proto", "a", one("B")), file("b.proto", "a", one("b"))]);
