@@ -74,7 +74,7 @@ fn scenarios_are_decided_as_promised_on_the_direct_path() {
 
 #[test]
 fn examples_are_decided_as_they_say_by_the_evaluator() {
-    for name in ["emojivoto", "audit-mode", "per-route", "delegation"] {
+    for name in ["emojivoto", "audit-mode", "per-route", "delegation", "request-policies"] {
         let folder = root().join("examples").join(name);
         let report = run_evaluator(&folder, &folder.join("expectations.yaml")).unwrap();
         assert!(report.is_as_expected(), "{name}\n{report}");
