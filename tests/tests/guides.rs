@@ -1,5 +1,5 @@
-//! The examples of docs/policies.md and docs/delegation.md are decided as the pages say: by the
-//! evaluator alone, and through controller, gRPC, sidecar and a real client.
+//! The examples of docs/policies.md, docs/delegation.md and docs/requests.md are decided as the pages
+//! say: by the evaluator alone, and through controller, gRPC, sidecar and a real client.
 
 use policy_cli::expect::{run_evaluator, run_pipeline};
 use policy_crds::spec::Watched;
@@ -17,6 +17,7 @@ type Page = (&'static str, &'static str, usize);
 
 const POLICIES: Page = ("docs/policies.md", "The workload in these examples", 13);
 const DELEGATION: Page = ("docs/delegation.md", "The workloads in these examples", 7);
+const REQUESTS: Page = ("docs/requests.md", "The workloads in these examples", 9);
 
 /// One section of a page: its heading, its manifests, and what is asked.
 struct Section {
@@ -127,11 +128,21 @@ fn the_examples_on_delegation_are_decided_as_they_say_through_the_pipeline() {
     decided_through_the_pipeline(DELEGATION);
 }
 
+#[test]
+fn the_examples_on_requests_are_decided_as_they_say_by_the_evaluator() {
+    decided_by_the_evaluator(REQUESTS);
+}
+
+#[test]
+fn the_examples_on_requests_are_decided_as_they_say_through_the_pipeline() {
+    decided_through_the_pipeline(REQUESTS);
+}
+
 /// Kinds that the pages have to explain.
 #[test]
 fn every_kind_that_people_write_has_an_example() {
     let mut every = Documents::new();
-    for of in [POLICIES, DELEGATION] {
+    for of in [POLICIES, DELEGATION, REQUESTS] {
         let (workload, sections) = page(of);
         every.extend(workload);
         every.extend(sections.into_iter().flat_map(|section| section.manifests));
