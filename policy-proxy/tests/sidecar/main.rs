@@ -61,6 +61,8 @@ mod support;
 #[cfg(test)]
 mod timeouts;
 #[cfg(test)]
+mod timeouts_under_load;
+#[cfg(test)]
 mod tls;
 #[cfg(test)]
 mod upstream;
