@@ -14,7 +14,10 @@
 //!   authorization: AuthorizationPolicy emojivoto/web   # optional: the grant that permitted it
 //!   response: {grpcStatus: 0, headers: {x-a: "1", x-b: null}}   # optional: as the client gets it
 //!   received: {path: /a, headers: {x-a: [one, two]}}   # optional: as the application gets it
+//!   timeouts: {complete: 3s, idle: 30s}       # optional: all bounds on the exchange
 //!   burst: 20                                 # optional: sent so many times at once
+//! conditions:                                 # optional: conditions of objects
+//! - {object: HTTPRoute emojivoto/api, condition: Accepted, status: true, reason: Accepted}
 //! ```
 //!
 //! Two runners read the same file: [`run_evaluator`] calls the evaluator, and [`run_pipeline`] sends
@@ -23,6 +26,8 @@
 mod burst;
 mod client_endpoint;
 mod cluster;
+mod conditions;
+mod effects;
 mod error;
 mod evaluator;
 mod expectation;
@@ -40,6 +45,8 @@ pub use cluster::{
     ClusterSettings, KubeletExemptionMode, Network, ProbeRoutesMode, ReferenceGrantsMode,
     UndeclaredPortsMode,
 };
+pub use conditions::ExpectedCondition;
+pub use effects::ExpectedTimeouts;
 pub use error::ExpectError;
 pub use evaluator::{run_evaluator, run_evaluator_on};
 pub use expectation::{Client, ClientTls, Expectation, Expectations, Version};

@@ -1,7 +1,8 @@
 //! Runs expectations against the evaluator alone: manifests are compiled, and nothing is served.
 
-use super::burst;
+use super::burst::{self, Decided};
 use super::client_endpoint::ClientResolver;
+use super::effects;
 use super::error::ExpectError;
 use super::expectation::{ClientTls, Expectation, Expectations, Version};
 use super::rate_limits::RateLimits;
@@ -46,8 +47,10 @@ pub fn run_evaluator_on(
     let mut limits = RateLimits::new();
     let mut report = Report::default();
     for expectation in &expectations.requests {
-        report.add(expectation, evaluate(&resolver, compiled, &mut limits, expectation)?);
+        let (found, further) = evaluate(&resolver, compiled, &mut limits, expectation)?;
+        report.add(expectation, found, further);
     }
+    report.add_conditions(&expectations.conditions, &compiled.conditions);
     Ok(report)
 }
 
@@ -56,7 +59,7 @@ fn evaluate(
     compiled: &Compiled,
     limits: &mut RateLimits,
     expectation: &Expectation,
-) -> Result<DecisionSummary, ExpectError> {
+) -> Result<Decided, ExpectError> {
     let invalid =
         |message: String| ExpectError::InvalidRequest { name: expectation.name.clone(), message };
     let to = &expectation.to;
@@ -75,10 +78,10 @@ fn evaluate(
     let request = request(expectation).map_err(invalid)?;
     let decided = (0..burst::count(expectation)).map(|_| {
         let mut take = || limits.take(to, &policy, &connection);
-        (decide(&evaluator, &connection, request.as_ref(), &mut take), Vec::new())
+        let subject = (&evaluator, &connection, request.as_ref());
+        decide(expectation, subject, &mut take)
     });
     burst::representative(expectation, decided.collect())
-        .map(|(found, _)| found)
         .ok_or_else(|| invalid("it was never decided".to_owned()))
 }
 
@@ -150,41 +153,41 @@ pub(super) fn headers(expectation: &Expectation) -> Result<HeaderMap, String> {
 /// Decides on a request as the steps of a sidecar do. `take` takes a token of the rate limits, and
 /// returns false if there is none.
 fn decide(
-    evaluator: &Evaluator,
-    connection: &Connection<'_>,
-    request: Option<&Request>,
+    expectation: &Expectation,
+    (evaluator, connection, request): (&Evaluator, &Connection<'_>, Option<&Request>),
     take: &mut dyn FnMut() -> bool,
-) -> DecisionSummary {
+) -> Decided {
     let policy = evaluator.policy();
+    let denied = |reason| (DecisionSummary::denied(reason), Vec::new());
     let Some(request) = request.filter(|_| carries_http(policy, connection)) else {
-        return DecisionSummary::of(evaluator, &evaluator.decide_connection(connection));
+        let decision = evaluator.decide_connection(connection);
+        return (DecisionSummary::of(evaluator, &decision), Vec::new());
     };
     if let Some(reason) = policy.deny {
-        return DecisionSummary::denied(reason);
+        return denied(reason);
     }
     let meshed = matches!(connection.tls, Tls::Terminated(_));
     if !version_fits(policy.protocol, request.version, meshed) {
-        return DecisionSummary::denied(Denied::ProtocolMismatch);
+        return denied(Denied::ProtocolMismatch);
     }
-    match target(policy.paths, request) {
-        Ok(target) => {
-            let view = RequestView {
-                method: &request.method,
-                host: target.host.as_deref(),
-                path: &target.path,
-                query: target.query,
-                headers: &request.headers,
-            };
-            let decision = evaluator.decide_request(connection, &mut Memo::new(), &view);
-            let summary = DecisionSummary::of(evaluator, &decision);
-            if matches!(decision, Decision::Permit(_)) && !take() {
-                let limited = DecisionSummary::denied(Denied::RateLimited);
-                return DecisionSummary { route: summary.route, ..limited };
-            }
-            summary
-        }
-        Err(fault) => DecisionSummary::denied(Denied::Target(fault)),
+    let target = match target(policy.paths, request) {
+        Ok(target) => target,
+        Err(fault) => return denied(Denied::Target(fault)),
+    };
+    let view = RequestView {
+        method: &request.method,
+        host: target.host.as_deref(),
+        path: &target.path,
+        query: target.query,
+        headers: &request.headers,
+    };
+    let decision = evaluator.decide_request(connection, &mut Memo::new(), &view);
+    let summary = DecisionSummary::of(evaluator, &decision);
+    if matches!(decision, Decision::Permit(_)) && !take() {
+        let limited = DecisionSummary::denied(Denied::RateLimited);
+        return (DecisionSummary { route: summary.route, ..limited }, Vec::new());
     }
+    (summary, effects::contradictions(expectation, policy, &decision, &view))
 }
 
 /// Passed-through TLS is not read, and opaque and TLS ports carry bytes.

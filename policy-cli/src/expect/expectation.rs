@@ -1,6 +1,8 @@
 //! The file of expectations: requests and their expected results.
 
 use super::cluster::ClusterSettings;
+use super::conditions::ExpectedCondition;
+use super::effects::ExpectedTimeouts;
 use super::error::ExpectError;
 use super::header_values::HeaderValues;
 use super::received::ExpectedArrival;
@@ -22,6 +24,9 @@ pub struct Expectations {
     pub cluster: ClusterSettings,
     /// The requests. An empty list is an error, because it would test nothing.
     pub requests: Vec<Expectation>,
+    /// Conditions of objects.
+    #[serde(default)]
+    pub conditions: Vec<ExpectedCondition>,
 }
 
 /// A request and its expected result.
@@ -58,10 +63,13 @@ pub struct Expectation {
     /// The grant that permitted the request, `Kind namespace/name` or `default name`.
     pub authorization: Option<String>,
     /// The response that the client receives. Only a real client has one, so that the evaluator
-    /// alone does not compare it; nor `received`.
+    /// alone does not compare it.
     pub response: Option<ExpectedResponse>,
-    /// The request as the application receives it.
+    /// The request as the application receives it. Of this the evaluator alone compares the headers that
+    /// policies decide on.
     pub received: Option<ExpectedArrival>,
+    /// The bounds on the exchange. Only the evaluator tells them; a real client sees what becomes of it.
+    pub timeouts: Option<ExpectedTimeouts>,
     /// The request is sent so many times at once. Of those that exceed a rate limit at least one is
     /// denied as expected; a permit is expected of all.
     pub burst: Option<NonZeroU32>,
@@ -135,6 +143,11 @@ impl Expectations {
         let malformed = |message: String| ExpectError::Malformed { path: PathBuf::new(), message };
         let expectations: Self =
             serde_saphyr::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        let vague =
+            |expected: &&ExpectedCondition| expected.status.is_none() && expected.reason.is_some();
+        if let Some(vague) = expectations.conditions.iter().find(vague) {
+            return Err(malformed(format!("conditions: {}: status is missing", vague.object)));
+        }
         if expectations.requests.is_empty() {
             return Err(malformed("requests: the list is empty and promises nothing".to_owned()));
         }
@@ -178,6 +191,9 @@ impl Expectation {
         if self.tcp && (self.response.is_some() || self.received.is_some() || self.burst.is_some())
         {
             return Err("response, received and burst belong to http and grpc");
+        }
+        if self.timeouts.is_some() && (self.tcp || self.decision == Verdict::Deny) {
+            return Err("timeouts: there are none of a connection, nor of what is denied");
         }
         if self.received.is_some() && self.decision == Verdict::Deny {
             return Err("received: the application receives nothing that is denied");
@@ -226,6 +242,7 @@ mod tests {
             ("http: GET /, decision: deny, reason: x, received: {path: /}}]", "receives nothing"),
             ("http: GET /, decision: allow, response: {grpcStatus: 0}}]", "belong to grpc"),
             ("grpc: a.B/C, decision: allow, received: {method: POST}}]", "nothing else"),
+            ("tcp: true, decision: allow, timeouts: {idle: 1s}}]", "none of a connection"),
         ] {
             let error = Expectations::parse(&format!("{request}{rest}")).unwrap_err().to_string();
             assert!(error.contains(expected), "{rest}: {error}");

@@ -64,8 +64,12 @@ async fn run(directory: &Path, expectations: &Path, direct: bool) -> Result<Repo
     let mut report = Report::default();
     for expectation in &expectations.requests {
         let (found, further) = run.run_request(expectation).await?;
-        report.add_with(expectation, found, further);
+        report.add(expectation, found, further);
     }
+    let conditions = run.mesh.controller.conditions.table().await;
+    let conditions =
+        conditions.ok_or_else(|| ExpectError::Setup("the controller has ended".to_owned()))?;
+    report.add_conditions(&expectations.conditions, &conditions);
     Ok(report)
 }
 

@@ -1,7 +1,9 @@
 //! Comparison of actual and expected results.
 
+use super::conditions::ExpectedCondition;
 use super::expectation::Expectation;
 use crate::verdict::DecisionSummary;
+use policy_engine::conditions::ConditionTable;
 use serde::Serialize;
 use std::fmt;
 
@@ -44,21 +46,27 @@ pub struct Case {
 pub struct Report {
     /// The requests in order.
     pub cases: Vec<Case>,
+    /// Differences from the expected conditions of objects; empty if there are none.
+    pub conditions: Vec<String>,
 }
 
 impl Report {
     /// True if every result is as expected.
     pub fn is_as_expected(&self) -> bool {
-        self.cases.iter().all(|case| case.differences.is_empty())
+        self.conditions.is_empty() && self.cases.iter().all(|case| case.differences.is_empty())
     }
 
-    pub(crate) fn add(&mut self, expected: &Expectation, found: DecisionSummary) {
-        let differences = found.differs(expected);
-        self.cases.push(Case { name: expected.name.clone(), found, differences });
+    /// Compares the conditions of objects.
+    pub(crate) fn add_conditions(
+        &mut self,
+        expected: &[ExpectedCondition],
+        found: &ConditionTable,
+    ) {
+        self.conditions.extend(expected.iter().filter_map(|one| one.differs(found)));
     }
 
     /// Adds a request, with the differences between its decision and its outcome.
-    pub(crate) fn add_with(
+    pub(crate) fn add(
         &mut self,
         expected: &Expectation,
         found: DecisionSummary,
@@ -70,12 +78,15 @@ impl Report {
     }
 }
 
-/// Formats the requests with differences, one paragraph each; empty if there are none.
+/// Formats the requests with differences, one paragraph each, and the conditions; empty if there are none.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for case in self.cases.iter().filter(|case| !case.differences.is_empty()) {
             writeln!(f, "`{}`: {}", case.name, case.differences.join("; "))?;
             writeln!(f, "  found: {}", case.found)?;
+        }
+        for difference in &self.conditions {
+            writeln!(f, "{difference}")?;
         }
         Ok(())
     }
