@@ -8,6 +8,8 @@
     reason = "a test ends where it cannot go on"
 )]
 
+mod choices;
+pub mod groups;
 pub mod trees;
 
 use crate::source::{Batch, Diagnostic, Health, Source, SourceContext, SourceError};

@@ -1,5 +1,6 @@
 //! Random worlds, made of any bytes.
 
+use crate::testing::choices::Choices;
 use std::collections::BTreeSet;
 
 /// The namespaces; each has a pod with both Servers.
@@ -83,21 +84,7 @@ pub(super) struct Leaf {
     pub(super) matches: Vec<(&'static str, bool)>,
 }
 
-/// Bytes as choices; without any left, the first is chosen.
-struct Choices<'a>(&'a [u8]);
-
 impl Choices<'_> {
-    fn below(&mut self, bound: usize) -> usize {
-        let Some((first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        usize::from(*first) % bound
-    }
-
-    /// True in one of so many cases, and where nothing is left.
-    fn one_in(&mut self, many: usize) -> bool {
-        self.below(many) == 0
-    }
-
     fn place(&mut self) -> Place {
         (self.below(NAMESPACES.len()), self.below(OBJECTS))
     }
