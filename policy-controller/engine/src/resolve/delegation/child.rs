@@ -253,20 +253,28 @@ fn child<'a>(
             if hosts.is_empty() {
                 return unwilling();
             }
-            let routes = cx.query(&DescribedRoutesOf(key.clone()));
-            if !routes.faults.is_empty() {
-                return Err(unusable(ReferenceError::Invalid, key));
-            }
-            let mut paths = routes.routes.iter().map(|route| &route.path);
-            if let Some(path) = paths.find(|path| !from.path.contains(&path.static_prefix())) {
-                let message =
-                    format!("{key} has the path `{path}`, which is not inside `{}`", from.path);
-                return refused(Reason::PrefixNotContained, message);
-            }
-            Ok(Child { key, content: ChildContent::Group(routes), hosts })
+            Ok(Child { key, content: ChildContent::Group(group_inside(cx, key, from)?), hosts })
         }
         Body::Valid(_) | Body::Invalid(_) => Err(unusable(ReferenceError::Invalid, key)),
     }
+}
+
+/// The routes of a group, all of which are inside the path that is delegated.
+fn group_inside(
+    cx: &mut Context<'_>,
+    key: &ObjectKey,
+    from: &Delegator<'_>,
+) -> Result<Arc<DescribedRoutes>, EdgeFault> {
+    let routes = cx.query(&DescribedRoutesOf(key.clone()));
+    if !routes.faults.is_empty() {
+        return Err(unusable(ReferenceError::Invalid, key));
+    }
+    let mut paths = routes.routes.iter().map(|route| &route.path);
+    if let Some(path) = paths.find(|path| !from.path.contains(&path.static_prefix())) {
+        let message = format!("{key} has the path `{path}`, which is not inside `{}`", from.path);
+        return Err(fault(Reason::PrefixNotContained, message, Some(key)));
+    }
+    Ok(routes)
 }
 
 /// True if an object consents that another delegates a host to it.
