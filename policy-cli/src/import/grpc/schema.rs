@@ -40,18 +40,17 @@ pub(super) struct MethodDescriptorProto {
 /// Options of a method.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct MethodOptions {
-    #[prost(enumeration = "IdempotencyLevel", optional, tag = "34")]
+    /// The number of a value of the enum `IdempotencyLevel`.
+    #[prost(int32, optional, tag = "34")]
     pub(super) idempotency_level: Option<i32>,
 }
 
-/// The promise that a method may be called again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
-#[repr(i32)]
-pub(super) enum IdempotencyLevel {
-    /// None.
-    Unknown = 0,
-    /// A call changes nothing.
-    NoSideEffects = 1,
-    /// A second call changes no more than the first.
-    Idempotent = 2,
+impl MethodOptions {
+    /// True if its author promises that a second call changes no more than the first. A level that is
+    /// not known promises nothing.
+    pub(super) fn is_idempotent(self) -> bool {
+        const NO_SIDE_EFFECTS: i32 = 1;
+        const IDEMPOTENT: i32 = 2;
+        matches!(self.idempotency_level, Some(NO_SIDE_EFFECTS | IDEMPOTENT))
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::choice::{Chosen, GrpcChoice};
 use super::descriptor::{Declared, declared, descriptor_set};
-use super::schema::{IdempotencyLevel, MethodDescriptorProto};
+use super::schema::{MethodDescriptorProto, MethodOptions};
 use crate::import::manifest::{Imported, Manifest};
 use crate::import::object_name::object_name;
 use policy_crds::route_selector::IDEMPOTENT;
@@ -61,11 +61,9 @@ fn spec(service: &Declared<'_>) -> Value {
 }
 
 fn method(method: &MethodDescriptorProto) -> Value {
-    // A level that is not known is read as the default, which promises nothing.
-    match method.options.map(|options| options.idempotency_level()) {
-        Some(IdempotencyLevel::Idempotent | IdempotencyLevel::NoSideEffects) => {
-            json!({"name": method.name(), "labels": {IDEMPOTENT: "true"}})
-        }
-        Some(IdempotencyLevel::Unknown) | None => json!({"name": method.name()}),
+    if method.options.is_some_and(MethodOptions::is_idempotent) {
+        json!({"name": method.name(), "labels": {IDEMPOTENT: "true"}})
+    } else {
+        json!({"name": method.name()})
     }
 }
