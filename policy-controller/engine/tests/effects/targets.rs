@@ -166,3 +166,63 @@ fn a_route_that_denies_denies() {
     let all = compiled(&[&cart, &rest, &timeout("t", 1, ON_CART, "request: 3s")]);
     assert_eq!(effects(&all, "/cart", "web", &[]), ["unauthorized"]);
 }
+
+const GROUP: &str = "apiVersion: portcullis.dev/v1alpha1\nkind: HttpRouteGroup\n\
+                     metadata: {name: books, namespace: shop}\n\
+                     spec: {routes: [{path: '/books/:id'}, {path: /other}]}";
+const BINDING: &str = "apiVersion: portcullis.dev/v1alpha1\nkind: HttpRouteBinding\n\
+                       metadata: {name: books, namespace: shop}\n\
+                       spec: {targetRef: {kind: Server, name: web}, routeRefs: [{name: books}]}";
+const CLASS: &str = "apiVersion: portcullis.dev/v1alpha1\nkind: HttpRouteClass\n\
+                     metadata: {name: some, namespace: shop}\n\
+                     spec: {targetRef: {kind: Server, name: web}, routeSelector: {matchExpressions: \
+                     [{key: path.http.linkerd.io/id, operator: In, values: ['42']}]}}";
+const ON_BINDING: &str = "kind: HttpRouteBinding, name: books";
+const ON_CLASS: &str = "kind: HttpRouteClass, name: some";
+
+/// On the Server 10 s, on the class 3 s, on the binding 5 s.
+#[test]
+fn policies_on_a_class_hold_for_the_requests_that_it_selects() {
+    let server = timeout("server", 3, WEB, "request: 10s");
+    let class = timeout("class", 2, ON_CLASS, "request: 3s");
+    let binding = timeout("binding", 1, ON_BINDING, "request: 5s");
+    for policies in [[&server, &class, &binding], [&binding, &server, &class]] {
+        let [a, b, c] = policies;
+        let all = compiled(&[GROUP, BINDING, CLASS, a, b, c]);
+        assert_eq!(effects(&all, "/books/42", "web", &[]), [bound(3, "class")]);
+        assert_eq!(effects(&all, "/books/42/", "web", &[]), [bound(3, "class")]);
+        assert_eq!(effects(&all, "/books/43", "web", &[]), [bound(5, "binding")]);
+        assert_eq!(effects(&all, "/other", "web", &[]), [bound(5, "binding")]);
+    }
+}
+
+/// First those of bindings, then those of classes, then those of the Server, whatever their age.
+#[test]
+fn policies_about_headers_overlap_where_their_targets_meet() {
+    let server = rewrite("server", 1, WEB, "{add: {x-b: '1'}}");
+    let class = rewrite("class", 2, ON_CLASS, "{set: {x-a: class}}");
+    let binding = rewrite("binding", 3, ON_BINDING, "{set: {x-a: binding}}, {clear: [x-b]}");
+    let all = compiled(&[GROUP, BINDING, CLASS, &server, &class, &binding]);
+    let wanted = [
+        "set x-a: binding: HeaderRewritePolicy shop/binding",
+        "clear x-b: HeaderRewritePolicy shop/binding",
+        "set x-a: class: HeaderRewritePolicy shop/class",
+        "add x-b: 1: HeaderRewritePolicy shop/server",
+    ];
+    assert_eq!(effects(&all, "/books/42", "web", &[]), wanted);
+    assert_eq!(effects(&all, "/books/43", "web", &[]), [wanted[0], wanted[1], wanted[3]]);
+    let after = |target: &str, header: &str| {
+        format!(
+            "{target}: Overlaps=True (Overlaps): the order matters to some requests, and it is applied \
+             after HeaderRewritePolicy shop/binding (`{header}`)"
+        )
+    };
+    let of_class = after("HttpRouteClass shop/some", "x-a");
+    let of_server = after("Server shop/web", "x-b");
+    let wanted = lines([
+        ("binding", &["HttpRouteBinding shop/books: Accepted=True (Accepted)"]),
+        ("class", &["HttpRouteClass shop/some: Accepted=True (Accepted)", &of_class]),
+        ("server", &["Server shop/web: Accepted=True (Accepted)", &of_server]),
+    ]);
+    assert_eq!(told(&all, Kind::HeaderRewritePolicy), wanted);
+}
