@@ -2,6 +2,7 @@
 
 use super::buckets::Buckets;
 use super::key::{Caller, CounterKey, CounterKind, Detail, reason_number};
+use super::labels;
 use super::route_labels::RouteLabels;
 use super::series::{Series, SeriesId, SeriesTable};
 use super::table::Table;
@@ -9,6 +10,7 @@ use crate::error::ErrorKind;
 use crate::limiter::Scope;
 use policy_core::decision::AuthorizationId;
 use policy_core::{Authorization, Denial, Denied, Permit, Route, ServerPolicy};
+use policy_tls::metric::Labels;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,9 +174,16 @@ impl Counters {
         tables.get(worker.checked_rem(tables.len()).unwrap_or(0))
     }
 
-    pub(super) fn route(&self, key: &CounterKey) -> Option<&Route> {
+    fn route(&self, key: &CounterKey) -> Option<&Route> {
         let index = usize::try_from(key.route?).ok()?;
         self.policy.routes.routes.get(index).map(Arc::as_ref)
+    }
+
+    /// Adds the labels of the route of `key`.
+    pub(super) fn route_labels(&self, labels: &mut Labels, key: &CounterKey) {
+        let route = self.route(key);
+        labels::route(labels, route, key.detail);
+        labels.push("http_route", self.labels.text(route));
     }
 
     pub(super) fn authorization(&self, key: &CounterKey) -> Option<&Authorization> {

@@ -1,11 +1,7 @@
 //! Labels of routes as metrics show them.
 
-use super::counters::Counters;
-use super::key::CounterKey;
-use super::labels;
 use foldhash::{HashSet, HashSetExt};
 use policy_core::{Route, RouteLabel};
-use policy_tls::metric::Labels;
 use std::sync::Arc;
 
 /// The labels of one policy's routes that metrics show: the first ones of its table, where the
@@ -34,20 +30,11 @@ impl RouteLabels {
     }
 
     /// Returns the label of a route; empty if it has none.
-    fn text<'a>(&self, route: Option<&'a Route>) -> &'a str {
+    pub(super) fn text<'a>(&self, route: Option<&'a Route>) -> &'a str {
         match route.and_then(|route| route.label.as_ref()) {
             None => "",
             Some(label) if self.0.contains(label) => label.as_str(),
             Some(_) => OTHER,
         }
-    }
-}
-
-impl Counters {
-    /// Adds the labels of the route of `key`.
-    pub(super) fn route_labels(&self, labels: &mut Labels, key: &CounterKey) {
-        let route = self.route(key);
-        labels::route(labels, route, key.detail);
-        labels.push("http_route", self.labels.text(route));
     }
 }

@@ -60,9 +60,8 @@ fn counted(telemetry: &Telemetry) -> Vec<String> {
 /// The lines of a scrape about requests permitted on these routes.
 fn permitted(routes: &[(&str, u64)]) -> Vec<String> {
     const TARGET: &str = r#"target_addr="10.1.2.3:8080",target_ip="10.1.2.3",target_port="8080""#;
-    const SERVER: &str = concat!(
-        r#"srv_group="policy.linkerd.io",srv_kind="server",srv_name="web",srv_port="8080""#
-    );
+    const SERVER: &str =
+        r#"srv_group="policy.linkerd.io",srv_kind="server",srv_name="web",srv_port="8080""#;
     const PARENT: &str = concat!(
         r#"parent_group="policy.linkerd.io",parent_kind="server",parent_name="web","#,
         r#"parent_port="8080""#
@@ -123,11 +122,11 @@ fn routes_of_one_object_are_told_apart_by_their_labels() {
 #[test]
 fn labels_beyond_the_limits_are_one() {
     let telemetry = Telemetry::new(1);
-    let long = format!("/{}", "a".repeat(MAX_LEN));
-    let longest = &long[1..];
+    let long = "/".repeat(MAX_LEN + 1);
+    let longest = "a".repeat(MAX_LEN);
     let labels: Vec<String> =
         (1..MAX_LABELS + 3).map(|number| format!("/{number:04}/:id")).collect();
-    let first = [long.as_str(), longest];
+    let first = [long.as_str(), longest.as_str()];
     let all = first.into_iter().chain(labels.iter().map(String::as_str));
     let paths: Vec<String> = all.clone().enumerate().map(|(at, _)| format!("/{at}")).collect();
     let routes = paths.iter().zip(all).map(|(path, label)| bound(path, Some(label)));
@@ -140,7 +139,7 @@ fn labels_beyond_the_limits_are_one() {
     let shown = labels.iter().take(MAX_LABELS - 1).map(|label| (label.as_str(), 1));
     let mut expected: Vec<(&str, u64)> = shown.collect();
     expected[0].1 = 2;
-    expected.extend([(longest, 1), ("other", 4)]);
+    expected.extend([(longest.as_str(), 1), ("other", 4)]);
     assert_eq!(counted(&telemetry), permitted(&expected));
 }
 
