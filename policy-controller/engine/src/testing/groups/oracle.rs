@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub enum Answer {
     /// The path can be read in two ways.
     Ambiguous,
-    /// No route is for it.
+    /// No route is for it, or no binding of the Server is valid and whole.
     NoRoute,
     /// A route is for it, and nobody grants it to the client.
     Denied,
@@ -46,6 +46,9 @@ struct Bound {
 pub fn answer(world: &World, request: &Request, client: &str) -> Answer {
     let Some(segments) = segments(&request.path) else { return Answer::Ambiguous };
     let all: Vec<Bound> = (0..world.bindings.len()).flat_map(|at| brought(world, at)).collect();
+    if (0..world.bindings.len()).all(|at| !is_whole(world, at)) {
+        return Answer::NoRoute;
+    }
     let fits = |route: &&Bound| {
         matches(&route.path, &segments)
             && route.method.is_none_or(|method| method == request.method)
@@ -133,17 +136,27 @@ fn matches(path: &str, segments: &[String]) -> bool {
 
 /// The routes that a binding brings. One that is broken brings what it can, and nobody has it.
 fn brought(world: &World, at: usize) -> Vec<Bound> {
+    let (found, whole) = included(world, at);
+    let bound = |route: Bound| Bound { binding: at, broken: !whole, ..route };
+    found.into_iter().map(bound).collect()
+}
+
+/// Returns true if a binding is valid and nothing that it includes is missing.
+fn is_whole(world: &World, at: usize) -> bool {
+    included(world, at).1
+}
+
+fn included(world: &World, at: usize) -> (Vec<Bound>, bool) {
     let binding = &world.bindings[at];
-    if !binding.valid {
-        return Vec::new();
-    }
     let mut found = Vec::new();
+    if !binding.valid {
+        return (found, false);
+    }
     let mut whole = true;
     for group in &binding.groups {
         whole &= include(world, *group, &mut Way::default(), &mut found);
     }
-    let bound = |route: Bound| Bound { binding: at, broken: !whole, ..route };
-    found.into_iter().map(bound).collect()
+    (found, whole)
 }
 
 /// The groups above, and what they say of every route below.

@@ -85,7 +85,8 @@ fn decide(
             }))
         }
         Decision::Deny(denial) => match denial.reason {
-            Denied::NoRoute => Ok(Answer::NoRoute),
+            // The second where no binding is valid and whole.
+            Denied::NoRoute | Denied::RoutesInvalid => Ok(Answer::NoRoute),
             Denied::Unauthorized => Ok(Answer::Denied),
             other => Err(format!("it is denied as {}", other.as_str())),
         },

@@ -174,8 +174,7 @@ impl World {
             less.timeouts.retain(|policy| policy.target != Target::Class(at));
             less
         });
-        let grant = Self { granted: false, ..self.clone() };
-        policies.chain(classes).chain([grant]).collect()
+        policies.chain(classes).collect()
     }
 
     /// Every world with one TimeoutPolicy less.
