@@ -17,7 +17,7 @@ type Page = (&'static str, &'static str, usize);
 
 const POLICIES: Page = ("docs/policies.md", "The workload in these examples", 13);
 const DELEGATION: Page = ("docs/delegation.md", "The workloads in these examples", 7);
-const REQUESTS: Page = ("docs/requests.md", "The workloads in these examples", 9);
+const REQUESTS: Page = ("docs/requests.md", "The workloads in these examples", 10);
 
 /// One section of a page: its heading, its manifests, and what is asked.
 struct Section {

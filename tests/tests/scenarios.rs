@@ -72,11 +72,29 @@ fn scenarios_are_decided_as_promised_on_the_direct_path() {
     assert!(broken.is_empty(), "{} broken promises\n{}", broken.len(), broken.join("\n"));
 }
 
+/// The folders of `examples` with expectations that need no cluster.
+const EXAMPLES: [&str; 5] =
+    ["emojivoto", "audit-mode", "per-route", "delegation", "request-policies"];
+
 #[test]
 fn examples_are_decided_as_they_say_by_the_evaluator() {
-    for name in ["emojivoto", "audit-mode", "per-route", "delegation", "request-policies"] {
+    for name in EXAMPLES {
         let folder = root().join("examples").join(name);
         let report = run_evaluator(&folder, &folder.join("expectations.yaml")).unwrap();
+        assert!(report.is_as_expected(), "{name}\n{report}");
+    }
+}
+
+#[test]
+fn examples_are_decided_as_they_say_through_the_pipeline() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    for name in EXAMPLES {
+        let folder = root().join("examples").join(name);
+        let expectations = folder.join("expectations.yaml");
+        let report = runtime
+            .block_on(run_pipeline(&folder, &expectations))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(report.is_as_expected(), "{name}\n{report}");
     }
 }
