@@ -89,13 +89,25 @@ impl SegmentCondition {
     /// meets neither operator. Nor does any of a path that two parsers could read differently, which
     /// occurs on ports with raw paths: the application may read the segment as one of the texts.
     pub fn holds(&self, request: &RequestView<'_>) -> bool {
+        self.is_met(request) && is_unambiguous(request.path)
+    }
+
+    /// Returns true if the condition holds, or may hold as the application reads the path. An effect must
+    /// not be avoided by a path that two parsers could read differently.
+    pub fn may_hold(&self, request: &RequestView<'_>) -> bool {
+        // `*`, and the empty path of `CONNECT`, have no segments.
+        let has_segments = request.path.starts_with('/');
+        self.is_met(request) || (has_segments && !is_unambiguous(request.path))
+    }
+
+    fn is_met(&self, request: &RequestView<'_>) -> bool {
         let Some(text) = segment(request.path, self.place) else { return false };
         let named = self.values.iter().any(|value| **value == *text);
         let meets = match self.operator {
             SegmentOperator::In => named,
             SegmentOperator::NotIn => !named,
         };
-        meets && !text.is_empty() && is_unambiguous(request.path)
+        meets && !text.is_empty()
     }
 }
 
@@ -132,10 +144,11 @@ impl HeaderCondition {
 }
 
 impl EffectCondition {
-    /// Returns true if `request` meets the condition. The path of `request` is a match form.
-    pub fn holds(&self, request: &RequestView<'_>) -> bool {
+    /// Returns true if `request` meets the condition, or may meet it by a path that two parsers could read
+    /// differently. The path of `request` is a match form.
+    pub fn may_hold(&self, request: &RequestView<'_>) -> bool {
         match self {
-            Self::Segment(condition) => condition.holds(request),
+            Self::Segment(condition) => condition.may_hold(request),
             Self::Header(condition) => condition.holds(request),
         }
     }

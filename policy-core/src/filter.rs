@@ -109,11 +109,12 @@ impl FilterKind {
         }
     }
 
-    /// Returns true if it applies to `request`, whose path is in the form that routes are matched on.
+    /// Returns true if it applies to `request`, whose path is in the form that routes are matched on. Where
+    /// parsers could read different segments in it, conditions on segments count as met.
     pub fn applies_to(&self, request: &RequestView<'_>) -> bool {
         match self {
-            Self::Timeouts(timeouts) => timeouts.when.iter().all(|one| one.holds(request)),
-            Self::Rewrite(rewrite) => rewrite.when.iter().all(|one| one.holds(request)),
+            Self::Timeouts(timeouts) => timeouts.when.iter().all(|one| one.may_hold(request)),
+            Self::Rewrite(rewrite) => rewrite.when.iter().all(|one| one.may_hold(request)),
             Self::RequestHeaders(_)
             | Self::ResponseHeaders(_)
             | Self::Redirect(_)

@@ -42,10 +42,10 @@
 //!    longest first, then the table of routes without hosts. For a request without a host only the
 //!    last is searched.
 //! 7. In a table, the matches of all rules of its routes are tried in order of precedence: paths
-//!    without rest before regular expressions before prefixes; of prefixes the one with more
-//!    segments; literal before parameter at the first segment where they differ; with a method
-//!    before without; more headers; more query parameters; earlier in the list of routes, rules
-//!    and matches. A rule without matches matches everything.
+//!    of text alone before regular expressions before others; of others, at the first segment where
+//!    they differ, text before a parameter before any further segments; with a method before
+//!    without; more headers; more query parameters; earlier in the list of routes, rules and matches.
+//!    A rule without matches matches everything.
 //! 8. The first result that is not `NoMatch` decides: if it is `Indeterminate`, the request is
 //!    refused as `cannot_tell`; else its rule decides.
 //! 9. If none matches, the table's setting applies: decide by the Server's authorizations alone,

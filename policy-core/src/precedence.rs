@@ -1,4 +1,4 @@
-//! Precedence among several matches of one request (Gateway API, HTTPRouteRule).
+//! Precedence among several matches of one request (Gateway API, HTTPRouteRule; docs/spec/requests.md 2.1).
 
 use crate::matching::{PathPattern, RequestMatch, Segment};
 use std::cmp::Reverse;
@@ -12,29 +12,46 @@ pub struct Precedence {
     query: Reverse<usize>,
 }
 
+/// The order of paths. Of paths without parameters it is that of the Gateway API: exact ones, regular
+/// expressions, longer prefixes, shorter prefixes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PathRank {
-    /// For each segment, whether it is a parameter.
-    Exact(Vec<bool>),
+    /// Text alone.
+    Exact,
     Regex,
-    Prefix(Reverse<usize>, Vec<bool>),
+    /// From the left, as httprouter has it: text, then a parameter, then what may be any number of
+    /// segments.
+    Segments(Vec<SegmentRank>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SegmentRank {
+    Literal,
+    Parameter,
+    Rest,
+}
+
+impl PathRank {
+    fn of(path: &PathPattern) -> Self {
+        let PathPattern::Segments { segments, rest } = path else { return Self::Regex };
+        let rank = |segment: &Segment| match segment {
+            Segment::Literal(_) => SegmentRank::Literal,
+            Segment::Parameter(_) => SegmentRank::Parameter,
+        };
+        let ranks = segments.iter().map(rank);
+        let rest = rest.then_some(SegmentRank::Rest);
+        let ranks: Vec<SegmentRank> = ranks.chain(rest).collect();
+        match ranks.iter().all(|rank| *rank == SegmentRank::Literal) {
+            true => Self::Exact,
+            false => Self::Segments(ranks),
+        }
+    }
 }
 
 impl Precedence {
     /// The place of a match, before its place in the list.
     pub fn of(wanted: &RequestMatch) -> Self {
-        let path = match &wanted.path {
-            PathPattern::Regex(_) => PathRank::Regex,
-            PathPattern::Segments { segments, rest } => {
-                let kinds: Vec<bool> =
-                    segments.iter().map(|s| matches!(s, Segment::Parameter(_))).collect();
-                if *rest {
-                    PathRank::Prefix(Reverse(kinds.len()), kinds)
-                } else {
-                    PathRank::Exact(kinds)
-                }
-            }
-        };
+        let path = PathRank::of(&wanted.path);
         Self {
             path,
             no_method: wanted.method().is_none(),

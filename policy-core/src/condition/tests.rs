@@ -118,3 +118,24 @@ fn conditions_read_as_selectors_write_them() {
     let header = EffectCondition::Header(HeaderCondition { name: "x-a".into(), operator });
     assert_eq!(header.to_string(), "header x-a Exists");
 }
+
+/// An encoding kept a required change from the header that an application then trusted.
+#[test]
+fn an_effect_applies_where_parsers_read_different_segments() {
+    let may_hold = |path: &str, operator| {
+        let headers = http::HeaderMap::new();
+        let method = http::Method::GET;
+        let request =
+            RequestView { method: &method, host: None, path, query: None, headers: &headers };
+        let condition = book(operator, &["42"]);
+        (condition.holds(&request), EffectCondition::Segment(condition).may_hold(&request))
+    };
+    for operator in [SegmentOperator::In, SegmentOperator::NotIn] {
+        assert_eq!(may_hold("/books/%2F42", operator), (false, true));
+        assert_eq!(may_hold("/books//42", operator), (false, true));
+        assert_eq!(may_hold("/books/", operator), (false, false));
+        assert_eq!(may_hold("*", operator), (false, false));
+    }
+    assert_eq!(may_hold("/books/42", SegmentOperator::In), (true, true));
+    assert_eq!(may_hold("/books/42", SegmentOperator::NotIn), (false, false));
+}

@@ -6,10 +6,11 @@ use crate::condition::{
 use crate::match_form::match_form;
 use crate::request::RequestView;
 
-/// Returns true if `request` meets the condition of an effect.
+/// Returns true if `request` meets the condition of an effect. One on a segment is met, too, where
+/// parsers read different segments.
 pub(super) fn is_met(condition: &EffectCondition, request: &RequestView<'_>) -> bool {
     match condition {
-        EffectCondition::Segment(condition) => has_segment(condition, request.path),
+        EffectCondition::Segment(condition) => affects_segment(condition, request.path),
         EffectCondition::Header(condition) => has_header(condition, request),
     }
 }
@@ -23,6 +24,11 @@ pub(super) fn has_segment(condition: &SegmentCondition, path: &str) -> bool {
     let readable = !text.is_empty() && path.starts_with('/') && reads_one_way(path);
     let listed = condition.values().iter().filter(|value| &***value == *text).count() > 0;
     readable && listed == (condition.operator == SegmentOperator::In)
+}
+
+/// Returns true if an effect under this condition applies to `path`.
+pub(super) fn affects_segment(condition: &SegmentCondition, path: &str) -> bool {
+    has_segment(condition, path) || (path.starts_with('/') && !reads_one_way(path))
 }
 
 /// Returns true if every parser reads the same segments.

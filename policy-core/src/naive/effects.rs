@@ -1,6 +1,6 @@
 //! The effects on a permitted request.
 
-use super::conditions::{has_segment, is_met};
+use super::conditions::{affects_segment, is_met};
 use crate::decision::Permit;
 use crate::filter::{EffectiveTimeouts, Filter, FilterKind, Streams};
 use crate::match_form;
@@ -31,7 +31,7 @@ pub fn effects<'a>(
 fn applies(kind: &FilterKind, request: &RequestView<'_>) -> bool {
     match kind {
         FilterKind::Timeouts(timeouts) => {
-            let unmet = timeouts.when.iter().find(|one| !has_segment(one, request.path));
+            let unmet = timeouts.when.iter().find(|one| !affects_segment(one, request.path));
             unmet.is_none()
         }
         FilterKind::Rewrite(rewrite) => {

@@ -87,40 +87,30 @@ fn of_several(lines: Vec<MatchResult>) -> MatchResult {
 
 /// The order in which matches are tried.
 pub(super) fn in_order(a: &RequestMatch, b: &RequestMatch) -> Ordering {
-    let prefixes = is_prefix(&a.path) && is_prefix(&b.path);
-    let longer = || length(&b.path).cmp(&length(&a.path));
     kind(&a.path)
         .cmp(&kind(&b.path))
-        .then_with(|| if prefixes { longer() } else { Ordering::Equal })
-        .then_with(|| parameters(&a.path).cmp(&parameters(&b.path)))
+        .then_with(|| segments(&a.path).cmp(&segments(&b.path)))
         .then_with(|| b.method().is_some().cmp(&a.method().is_some()))
         .then_with(|| b.headers().len().cmp(&a.headers().len()))
         .then_with(|| b.query().len().cmp(&a.query().len()))
 }
 
-/// Paths without rest before regular expressions before prefixes.
+/// Paths of text alone before regular expressions before others.
 fn kind(path: &PathPattern) -> u8 {
     match path {
-        PathPattern::Segments { rest: false, .. } => 0,
         PathPattern::Regex(_) => 1,
-        PathPattern::Segments { rest: true, .. } => 2,
+        PathPattern::Segments { .. } if segments(path).bytes().all(|kind| kind == b'a') => 0,
+        PathPattern::Segments { .. } => 2,
     }
 }
 
-fn is_prefix(path: &PathPattern) -> bool {
-    matches!(path, PathPattern::Segments { rest: true, .. })
-}
-
-fn length(path: &PathPattern) -> usize {
-    parameters(path).len()
-}
-
-/// For each segment, whether it is a parameter: literals come first.
-fn parameters(path: &PathPattern) -> Vec<bool> {
-    match path {
-        PathPattern::Regex(_) => Vec::new(),
-        PathPattern::Segments { segments, rest: _ } => {
-            segments.iter().map(|segment| matches!(segment, Segment::Parameter(_))).collect()
-        }
-    }
+/// For each segment a letter, in the order in which they are tried: text, a parameter, all further
+/// segments.
+fn segments(path: &PathPattern) -> String {
+    let PathPattern::Segments { segments, rest } = path else { return String::new() };
+    let letter = |segment: &Segment| match segment {
+        Segment::Literal(_) => 'a',
+        Segment::Parameter(_) => 'b',
+    };
+    segments.iter().map(letter).chain(rest.then_some('c')).collect()
 }

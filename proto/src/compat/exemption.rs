@@ -10,7 +10,7 @@ use policy_core::filter::FilterKind;
 use policy_core::matching::{PathPattern, RequestMatch, Segment};
 use policy_core::name::Origin;
 use policy_core::policy::{Exemption, Route, ServerPolicy, Unmatched};
-use std::cmp::Reverse;
+use policy_core::precedence::Precedence;
 use std::collections::BTreeMap;
 
 /// Exemptions of connections as grants, for ports that have nothing else.
@@ -125,7 +125,7 @@ fn exact(wanted: &RequestMatch) -> Option<String> {
 /// Returns the clients that may send a request for `path` that no route for its host matches.
 fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> OtherClients {
     let everything = [RequestMatch::everything()];
-    let mut best: Option<(Rank, OtherClients)> = None;
+    let mut best: Option<(Precedence, OtherClients)> = None;
     for (index, route) in policy.routes.routes.iter().enumerate() {
         if !route.hosts.is_empty() {
             continue;
@@ -133,7 +133,7 @@ fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> OtherCl
         for (number, rule) in route.rules.iter().enumerate() {
             let matches = if rule.matches.is_empty() { &everything[..] } else { &rule.matches };
             for wanted in matches.iter().filter(|wanted| may_match(wanted, path, method)) {
-                let rank = Rank::of(wanted);
+                let rank = Precedence::of(wanted);
                 if best.as_ref().is_none_or(|(least, _)| rank < *least) {
                     let certain = is_certain(wanted, method) && !answers(&rule.effects);
                     let others = if certain && !denies(route) {
@@ -183,32 +183,4 @@ fn may_match(wanted: &RequestMatch, path: &str, method: Option<&Method>) -> bool
 fn is_certain(wanted: &RequestMatch, method: Option<&Method>) -> bool {
     let by_method = wanted.method().is_none() || method.is_some();
     by_method && wanted.headers().is_empty() && wanted.query().is_empty()
-}
-
-/// Precedence among matches of one path; smaller is tried first.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    path: (u8, Reverse<usize>, Vec<bool>),
-    no_method: bool,
-    headers: Reverse<usize>,
-    query: Reverse<usize>,
-}
-
-impl Rank {
-    fn of(wanted: &RequestMatch) -> Self {
-        let path = match &wanted.path {
-            PathPattern::Regex(_) => (1, Reverse(0), Vec::new()),
-            PathPattern::Segments { segments, rest } => {
-                let kinds: Vec<bool> =
-                    segments.iter().map(|s| matches!(s, Segment::Parameter(_))).collect();
-                if *rest { (2, Reverse(kinds.len()), kinds) } else { (0, Reverse(0), kinds) }
-            }
-        };
-        Self {
-            path,
-            no_method: wanted.method().is_none(),
-            headers: Reverse(wanted.headers().len()),
-            query: Reverse(wanted.query().len()),
-        }
-    }
 }

@@ -73,16 +73,18 @@ pub fn answer(world: &World, request: &Request, client: &str) -> Answer {
 }
 
 /// The smaller a rank, the earlier it is tried.
-type Rank = (bool, Reverse<usize>, Vec<bool>, bool, Reverse<bool>);
+type Rank = (Vec<u8>, bool, Reverse<bool>);
 
-/// A path without `*rest` before one with it, and of these the longer one; then static before parameter
-/// from the left; then with a method before without; then with a header before without.
+/// From the left, static before parameter before rest; then with a method before without; then with a
+/// header before without.
 fn rank(route: &Bound) -> Rank {
-    let parts = parts(&route.path);
-    let rest = parts.last().is_some_and(|last| last.starts_with('*'));
-    let length = if rest { parts.len() } else { 0 };
-    let kinds = parts.iter().map(|part| part.starts_with([':', '*'])).collect();
-    (rest, Reverse(length), kinds, route.method.is_none(), Reverse(route.header))
+    let kind = |part: &&str| match part.chars().next() {
+        Some(':') => 1,
+        Some('*') => 2,
+        Some(_) | None => 0,
+    };
+    let kinds = parts(&route.path).iter().map(kind).collect();
+    (kinds, route.method.is_none(), Reverse(route.header))
 }
 
 /// The segments of a path of a group. A slash at its end means nothing.
