@@ -15,7 +15,7 @@ fn scenarios() -> Vec<PathBuf> {
         .filter(|path| path.is_dir())
         .collect();
     found.sort();
-    assert!(found.len() >= 230, "scenarios are missing: {}", found.len());
+    assert!(found.len() >= 270, "scenarios are missing: {}", found.len());
     found
 }
 
