@@ -1,4 +1,5 @@
-//! A ReferenceGrant is deleted while a client sends requests on one HTTP/2 connection.
+//! A ReferenceGrant, or another object without which a policy grants nothing, is deleted while a client
+//! sends requests on one HTTP/2 connection.
 
 use crate::client::Kind;
 use crate::world::{BASE, EDIT, GRANT, HERE, HTTP, World, clients};
@@ -31,6 +32,56 @@ fn route_elsewhere() -> (String, String) {
     let authentication = clients(&[HERE]).replace("namespace: shop", "namespace: team");
     let grant = grant("shop", "HTTPRoute", "team", "Server, name: http");
     (format!("{route}---\n{policy}---\n{authentication}"), grant)
+}
+
+/// A binding on Server http brings the routes of this group of a namespace. One policy is on the object that
+/// `target` names.
+fn bound(namespace: &str, target: &str) -> String {
+    let policy = GRANT.replace(
+        "{kind: Namespace, name: shop}",
+        &format!("{{group: portcullis.dev, kind: {target}, name: web}}"),
+    );
+    let authentication = clients(&[HERE]);
+    format!(
+        "apiVersion: portcullis.dev/v1alpha1\nkind: HttpRouteBinding\n\
+         metadata: {{name: web, namespace: shop}}\nspec:\n\
+         \x20 targetRef: {{group: policy.linkerd.io, kind: Server, name: http}}\n\
+         \x20 routeRefs: [{{name: web, namespace: {namespace}}}]\n---\n{policy}---\n{authentication}"
+    )
+}
+
+fn group(namespace: &str, name: &str, routes: &str) -> String {
+    format!(
+        "apiVersion: portcullis.dev/v1alpha1\nkind: HttpRouteGroup\n\
+         metadata: {{name: {name}, namespace: {namespace}}}\nspec: {{routes: [{routes}]}}\n"
+    )
+}
+
+/// A binding names a group of namespace team.
+fn group_elsewhere() -> (String, String) {
+    let manifests = bound("team", "HttpRouteBinding");
+    let group = group("team", "web", "{path: '/api/:id'}");
+    let grant = grant("team", "HttpRouteBinding", "shop", "HttpRouteGroup")
+        .replace("policy.linkerd.io", "portcullis.dev");
+    (format!("{manifests}---\n{group}"), grant)
+}
+
+/// A class selects the requests that a policy is about.
+fn class_of_routes() -> (String, String) {
+    let manifests = bound("shop", "HttpRouteClass");
+    let group = group("shop", "web", "{path: '/api/:id'}");
+    let class = "apiVersion: portcullis.dev/v1alpha1\nkind: HttpRouteClass\n\
+                 metadata: {name: web, namespace: shop}\nspec:\n\
+                 \x20 targetRef: {group: policy.linkerd.io, kind: Server, name: http}\n\
+                 \x20 routeSelector: {matchLabels: {path.http.linkerd.io/id: '42'}}\n";
+    (format!("{manifests}---\n{group}"), class.to_owned())
+}
+
+/// A group includes another one, which closes all of its routes while it is missing.
+fn included_group() -> (String, String) {
+    let manifests = bound("shop", "HttpRouteBinding");
+    let outer = group("shop", "web", "{path: '/api/:id'}, {routeGroupRef: {name: more}}");
+    (format!("{manifests}---\n{outer}"), group("shop", "more", "{path: /more}"))
 }
 
 fn grant(namespace: &str, from: &str, from_namespace: &str, to: &str) -> String {
@@ -90,8 +141,24 @@ async fn a_grant_for_an_authentication_is_revoked_by_the_acknowledgement_on_an_o
 
 #[tokio::test]
 async fn a_grant_for_a_route_is_revoked_by_the_acknowledgement_on_an_open_connection() {
-    let is_revoked = |policy: &ServerPolicy| {
-        policy.routes.routes.iter().all(|route| route.authorizations.is_empty())
-    };
-    revoked_by_the_acknowledgement(route_elsewhere(), "/api", is_revoked).await;
+    revoked_by_the_acknowledgement(route_elsewhere(), "/api", grants_no_route).await;
+}
+
+fn grants_no_route(policy: &ServerPolicy) -> bool {
+    policy.routes.routes.iter().all(|route| route.authorizations.is_empty())
+}
+
+#[tokio::test]
+async fn a_grant_for_a_group_is_revoked_by_the_acknowledgement_on_an_open_connection() {
+    revoked_by_the_acknowledgement(group_elsewhere(), "/api/42", grants_no_route).await;
+}
+
+#[tokio::test]
+async fn a_class_that_is_gone_grants_nothing_by_the_acknowledgement_on_an_open_connection() {
+    revoked_by_the_acknowledgement(class_of_routes(), "/api/42", grants_no_route).await;
+}
+
+#[tokio::test]
+async fn a_missing_include_closes_a_binding_by_the_acknowledgement_and_heals_without_it() {
+    revoked_by_the_acknowledgement(included_group(), "/api/42", grants_no_route).await;
 }
