@@ -14,8 +14,9 @@ pub enum Answer {
     NoRoute,
     /// A route is for it, and nobody grants it to the client.
     Denied,
-    /// It is permitted, within these bounds in seconds.
-    Permitted(Bounds),
+    /// It is permitted, within these bounds in seconds, and these rules of policies about headers apply, by
+    /// number of the policy and of the rule.
+    Permitted(Bounds, Vec<(usize, usize)>),
 }
 
 /// Bounds on an exchange, in seconds.
@@ -69,7 +70,31 @@ pub fn answer(world: &World, request: &Request, client: &str) -> Answer {
     if grants.next().is_none() {
         return Answer::Denied;
     }
-    Answer::Permitted(bounds(world.timeouts.iter().filter(|policy| on(policy.target))))
+    let bounds = bounds(world.timeouts.iter().filter(|policy| on(policy.target)));
+    Answer::Permitted(bounds, rules(world, request.header, on))
+}
+
+/// The rules that change headers: those of bindings before those of classes before those of the Server,
+/// older ones first, then by name.
+fn rules(world: &World, header: bool, on: impl Fn(Target) -> bool) -> Vec<(usize, usize)> {
+    let place = |number: usize| {
+        let policy = &world.rewrites[number];
+        let level = match policy.target {
+            Target::Binding(_) => 0,
+            Target::Class(_) => 1,
+            Target::Server => 2,
+        };
+        (level, policy.created, number)
+    };
+    let mut order: Vec<usize> = (0..world.rewrites.len()).collect();
+    order.retain(|number| on(world.rewrites[*number].target));
+    order.sort_by_key(|number| place(*number));
+    let of_policy = |number: usize| {
+        let rules = world.rewrites[number].rules.iter().enumerate();
+        let applying = rules.filter(move |(_, wanted)| wanted.is_none_or(|own| own == header));
+        applying.map(move |(rule, _)| (number, rule))
+    };
+    order.into_iter().flat_map(of_policy).collect()
 }
 
 /// The smaller a rank, the earlier it is tried.

@@ -6,8 +6,8 @@ use super::world::World;
 use crate::Compiled;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use policy_core::{
-    Connection, Decision, Denied, Evaluator, Identity, Memo, RequestView, ServerPolicy, Tls,
-    WorkloadKey, canonical_target, naive,
+    Connection, Decision, Denied, Evaluator, FilterKind, Identity, Memo, RequestView, ServerPolicy,
+    Tls, WorkloadKey, canonical_target, naive,
 };
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -77,12 +77,21 @@ fn decide(
             let effects = naive::effects(policy, &permit, &view);
             let bounds = naive::timeouts(&effects);
             let seconds = |bound: Option<Duration>| bound.map(|bound| bound.as_secs());
-            Ok(Answer::Permitted(Bounds {
+            let bounds = Bounds {
                 complete: seconds(bounds.complete),
                 head: seconds(bounds.head),
                 response: seconds(bounds.response),
                 idle: seconds(bounds.idle),
-            }))
+            };
+            let rules = effects.iter().filter_map(|effect| match &effect.kind {
+                FilterKind::Rewrite(rewrite) => Some(rewrite.add[0].1.to_str().unwrap()),
+                _ => None,
+            });
+            let rule = |text: &str| {
+                let (policy, rule) = text.split_once(' ').unwrap();
+                (policy.parse().unwrap(), rule.parse().unwrap())
+            };
+            Ok(Answer::Permitted(bounds, rules.map(rule).collect()))
         }
         Decision::Deny(denial) => match denial.reason {
             // The second where no binding is valid and whole.
@@ -112,7 +121,7 @@ pub fn agrees(world: &World, compiled: &Compiled, requests: &[Request]) -> Resul
 /// # Errors
 /// The first request that is permitted and was not.
 pub fn narrower(before: &Found, after: &Found) -> Result<(), String> {
-    let permitted = |answer: &Answer| matches!(answer, Answer::Permitted(_));
+    let permitted = |answer: &Answer| matches!(answer, Answer::Permitted(..));
     for ((request, client, before), (.., after)) in before.iter().zip(after) {
         if permitted(after) && !permitted(before) {
             return Err(format!("{request:?} of {client} is permitted now, and was {before:?}"));
@@ -130,8 +139,9 @@ pub fn slower(before: &Found, after: &Found) -> Result<(), String> {
         |one: Option<u64>, other: Option<u64>| one.unwrap_or(u64::MAX) <= other.unwrap_or(u64::MAX);
     for ((request, client, before), (.., after)) in before.iter().zip(after) {
         let fine = match (before, after) {
-            (Answer::Permitted(one), Answer::Permitted(other)) => {
-                shorter(one.complete, other.complete)
+            (Answer::Permitted(one, rules), Answer::Permitted(other, same)) => {
+                rules == same
+                    && shorter(one.complete, other.complete)
                     && shorter(one.head, other.head)
                     && shorter(one.response, other.response)
                     && shorter(one.idle, other.idle)

@@ -1,6 +1,8 @@
 //! A world as objects.
 
-use super::world::{Binding, Class, Entry, FOREIGN, Group, Key, Operator, Target, Timeout, World};
+use super::world::{
+    Binding, Class, Entry, FOREIGN, Group, Key, Operator, Rewrite, Target, Timeout, World,
+};
 use policy_crds::{Object, parse_all};
 use serde_json::{Value, json};
 
@@ -34,6 +36,8 @@ impl World {
         }
         let timeouts = self.timeouts.iter().enumerate();
         all.extend(timeouts.map(|(number, timeout)| self::timeout(number, timeout)));
+        let rewrites = self.rewrites.iter().enumerate();
+        all.extend(rewrites.map(|(number, rewrite)| self::rewrite(number, rewrite)));
         all.iter().flat_map(parse_all).map(|object| object.unwrap()).collect()
     }
 }
@@ -186,5 +190,23 @@ fn timeout(number: usize, timeout: &Timeout) -> Value {
                      "creationTimestamp": format!("2026-01-01T00:00:0{}Z", timeout.created)},
         "spec": {"targetRef": target(timeout.target), "timeouts": bounds,
                  "streams": if timeout.unbounded { "Unbounded" } else { "Bounded" }},
+    })
+}
+
+fn rewrite(number: usize, rewrite: &Rewrite) -> Value {
+    let rule = |(rule, wanted): (usize, &Option<bool>)| {
+        let mut value = json!({"add": {"x-rule": format!("{number} {rule}")}});
+        if let Some(wanted) = wanted {
+            let operator = if *wanted { "Exists" } else { "DoesNotExist" };
+            value["match"] = json!([{"header": {"key": "x-h", "op": operator}}]);
+        }
+        value
+    };
+    json!({
+        "apiVersion": "portcullis.dev/v1alpha1", "kind": "HeaderRewritePolicy",
+        "metadata": {"name": format!("w{number}"), "namespace": "shop",
+                     "creationTimestamp": format!("2026-01-01T00:00:0{}Z", rewrite.created)},
+        "spec": {"targetRef": target(rewrite.target),
+                 "rules": rewrite.rules.iter().enumerate().map(rule).collect::<Vec<_>>()},
     })
 }

@@ -28,6 +28,7 @@ pub struct World {
     pub(super) classes: Vec<Class>,
     pub(super) policies: Vec<Policy>,
     pub(super) timeouts: Vec<Timeout>,
+    pub(super) rewrites: Vec<Rewrite>,
 }
 
 #[derive(Clone, Debug)]
@@ -107,6 +108,15 @@ pub(super) struct Timeout {
     pub(super) unbounded: bool,
 }
 
+/// A HeaderRewritePolicy. Each rule adds a line that names it.
+#[derive(Clone, Debug)]
+pub(super) struct Rewrite {
+    pub(super) target: Target,
+    pub(super) created: usize,
+    /// For each rule whether the request has to have the header, must not have it, or either.
+    pub(super) rules: Vec<Option<bool>>,
+}
+
 impl World {
     /// Reads a world from any bytes.
     pub fn read(data: &[u8]) -> Self {
@@ -131,7 +141,13 @@ impl World {
             timeout(&mut from, target)
         });
         let timeouts = timeouts.collect();
-        Self { groups, granted, bindings, classes, policies, timeouts }
+        let rewrites = (0..from.below(4)).map(|_| Rewrite {
+            target: target(&mut from),
+            created: from.below(3),
+            rules: (0..=from.below(2)).map(|_| from.of(&[None, Some(true), Some(false)])).collect(),
+        });
+        let rewrites = rewrites.collect();
+        Self { groups, granted, bindings, classes, policies, timeouts, rewrites }
     }
 
     /// The same with every list in another order that means nothing: the entries of groups, the groups of
@@ -172,6 +188,7 @@ impl World {
             let mut less = self.clone();
             less.policies.retain(|policy| policy.target != Target::Class(at));
             less.timeouts.retain(|policy| policy.target != Target::Class(at));
+            less.rewrites.retain(|policy| policy.target != Target::Class(at));
             less
         });
         policies.chain(classes).collect()
