@@ -9,6 +9,9 @@
     reason = "a test"
 )]
 
+#[path = "route_groups/delegated.rs"]
+mod delegated;
+
 use policy_core::WorkloadKey;
 use policy_crds::{Object, ObjectKey};
 use policy_engine::testing::groups::{

@@ -8,7 +8,7 @@ mod render;
 mod requests;
 mod world;
 
-pub use oracle::{Answer, Bounds, answer};
+pub use oracle::{Answer, Bounds, answer, path_matches};
 pub use properties::{Found, agrees, found, narrower, slower};
 pub use requests::Request;
 pub use world::World;

@@ -147,6 +147,11 @@ fn decoded(segment: &str) -> Option<String> {
     Some(text)
 }
 
+/// Returns true if the path of a group matches that of a request.
+pub fn path_matches(path: &str, request: &str) -> bool {
+    segments(request).is_some_and(|segments| matches(path, &segments))
+}
+
 fn matches(path: &str, segments: &[String]) -> bool {
     let parts = parts(path);
     for (at, part) in parts.iter().enumerate() {
