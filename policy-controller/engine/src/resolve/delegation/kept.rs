@@ -32,30 +32,17 @@ pub(super) fn together<'r>(hosts: &[HostPattern], each: &[RuleSet<'r>]) -> Vec<R
     groups.into_iter().map(set).collect()
 }
 
-/// A path that others have inside that of a route.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Kept {
-    pub(super) path: PathPrefix,
-    /// True if it is a method of a gRPC service that is matched before calls of the whole service.
-    pub(super) before_calls: bool,
-}
-
 /// The rules of a route without matches inside paths that others keep. A regular expression could match
-/// what is inside.
+/// what is inside. A path with parameters cannot take anything: the text of what is kept comes first.
 pub(super) fn beside<'k>(
     rules: &[Rule],
-    kept: impl IntoIterator<Item = &'k Kept>,
+    kept: impl IntoIterator<Item = &'k PathPrefix>,
 ) -> OneOrMany<Rule> {
-    let kept: Vec<&Kept> = kept.into_iter().collect();
+    let kept: Vec<&PathPrefix> = kept.into_iter().collect();
     let is_kept = |pattern: &PathPattern| match &*pattern.in_match_form() {
-        PathPattern::Segments { segments, rest } => kept.iter().any(|kept| {
-            let of_service = matches!(segments.first(), Some(Segment::Literal(_)));
-            // Of prefixes the longer one comes first, and of two of one length the one without parameters.
-            let behind = *rest && segments.len() <= kept.path.segments().count();
-            is_inside(segments, &kept.path)
-                || (!(behind || (of_service && kept.before_calls))
-                    && may_be_inside(segments, &kept.path))
-        }),
+        PathPattern::Segments { segments, rest: _ } => {
+            kept.iter().any(|kept| is_inside(segments, kept))
+        }
         PathPattern::Regex(_) => !kept.is_empty(),
     };
     let rules = rules.iter().filter_map(|rule| {
@@ -68,13 +55,6 @@ pub(super) fn beside<'k>(
     rules.collect()
 }
 
-/// True if a pattern with parameters, such as one for every method of a gRPC service, matches a path
-/// inside another. It would come before the rule that has the path, unless it is a prefix that is no longer.
-fn may_be_inside<'s>(segments: impl IntoIterator<Item = &'s Segment>, prefix: &PathPrefix) -> bool {
-    let mut own = segments.into_iter();
-    prefix.segments().all(|wanted| own.next().is_some_and(|segment| segment.admits(wanted)))
-}
-
 /// True if a pattern of segments begins with those of a prefix, as text.
 pub(super) fn is_inside<'s>(
     segments: impl IntoIterator<Item = &'s Segment>,
@@ -84,39 +64,4 @@ pub(super) fn is_inside<'s>(
     prefix
         .segments()
         .all(|wanted| matches!(own.next(), Some(Segment::Literal(text)) if **text == *wanted))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use policy_core::RequestMatch;
-    use policy_crds::resource::GroupPath;
-
-    /// The paths of a group that are left beside a path that others keep.
-    fn left<'p>(paths: &[&'p str], kept: &str) -> Vec<&'p str> {
-        let path = PathPrefix::parse(kept).unwrap();
-        let kept = [Kept { path, before_calls: false }];
-        let is_left = |path: &&str| {
-            let matches = GroupPath::parse(path).unwrap().patterns().into_iter();
-            let matches: Vec<_> = matches.map(RequestMatch::path).collect();
-            let rule = Rule { matches: matches.into(), effects: Vec::new().into() };
-            let all = rule.matches.len();
-            let left = beside(&[rule], &kept);
-            left.first().is_some_and(|rule| rule.matches.len() == all)
-        };
-        paths.iter().copied().filter(is_left).collect()
-    }
-
-    /// A prefix with parameters that is longer than a path comes before it.
-    #[test]
-    fn parameters_stand_for_nothing_that_others_keep() {
-        let files = ["/f/*rest", "/f/:a/*rest", "/f/:a/:b/*rest", "/f/other/*rest", "/f/own/*rest"];
-        assert_eq!(left(&files, "/f/own"), ["/f/*rest", "/f/other/*rest"]);
-        assert_eq!(
-            left(&files, "/f/own/x"),
-            ["/f/*rest", "/f/:a/*rest", "/f/other/*rest", "/f/own/*rest"]
-        );
-        let books = ["/f/:id", "/f/other", "/f/:id/x", "/f", "/f/other/:part"];
-        assert_eq!(left(&books, "/f/own"), ["/f/other", "/f", "/f/other/:part"]);
-    }
 }

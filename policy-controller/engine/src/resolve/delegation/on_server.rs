@@ -4,7 +4,7 @@
 //! Server, or to nobody, is denied, so that neither a shorter path nor a route for every host permits
 //! it.
 
-use super::kept::{Kept, beside};
+use super::kept::beside;
 use super::tree::{KIND, delegated_path};
 use crate::incremental::{Context, query};
 use crate::query::delegation::{
@@ -16,8 +16,8 @@ use crate::query::grant::RouteGrants;
 use crate::query::policy::ServerAuthorizationsOf;
 use crate::resolve::effects::effects_on;
 use policy_core::{
-    Authorization, AuthorizationSet, Condition, Filter, HostPattern, OneOrMany, Origin,
-    PathPattern, RequestMatch, Requirement, Route, RouteKind, Rule,
+    Authorization, AuthorizationSet, Condition, Filter, HostPattern, Origin, RequestMatch, Route,
+    Rule,
 };
 use policy_crds::ObjectKey;
 use policy_crds::resource::PathPrefix;
@@ -31,7 +31,7 @@ query!(DelegatedRoutesOf, Arc<DelegatedRoutes>, delegated);
 
 /// A rule that a Server answers, by its place; and, of a route, what others have inside its path. They
 /// may differ from host to host.
-type Answered = (usize, BTreeSet<Kept>);
+type Answered = (usize, BTreeSet<PathPrefix>);
 
 fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRoutes> {
     let server = &query.0;
@@ -55,7 +55,6 @@ fn of_tree(query: &TreeRoutesOf, cx: &mut Context<'_>) -> Arc<TreeRoutes> {
     let TreeRoutesOf { root, server } = query;
     let tree = cx.query(&TreeOf(root.clone()));
     let mut permitted: BTreeMap<Answered, Vec<HostPattern>> = BTreeMap::new();
-    let mut first: BTreeSet<(usize, HostPattern)> = BTreeSet::new();
     let mut denied: BTreeMap<usize, Vec<HostPattern>> = BTreeMap::new();
     for host in hosts_on(cx, &tree, server) {
         let paths = cx.query(&PathsOf(host.clone()));
@@ -64,12 +63,8 @@ fn of_tree(query: &TreeRoutesOf, cx: &mut Context<'_>) -> Arc<TreeRoutes> {
             let Some(found) = paths.node(path.as_str()) else { continue };
             let is_own = Some(*tree) == own;
             if paths.is_answered(path.as_str(), server) {
-                let others = others(&paths, path, found, server);
-                let before = others.iter().filter(|kept| kept.before_calls);
-                let before = before.filter_map(|kept| paths.table.get(&kept.path));
-                let before = before.filter(|(tree, _)| Some(*tree) == own);
-                first.extend(before.map(|(_, node)| (*node, host.clone())));
                 if is_own {
+                    let others = others(&paths, path, found);
                     permitted.entry((*node, others)).or_default().push(host.clone());
                 }
             } else if is_own && is_below_own(&paths, path, server) {
@@ -77,17 +72,14 @@ fn of_tree(query: &TreeRoutesOf, cx: &mut Context<'_>) -> Arc<TreeRoutes> {
             }
         }
     }
-    let is_first = |node, host: &HostPattern| first.contains(&(node, host.clone()));
     let mut routes = TreeRoutes { constraints: tree.constraints.clone(), ..TreeRoutes::default() };
     for ((n, others), hosts) in permitted {
         let Some(node) = tree.nodes.get(n) else { continue };
-        let hosts = Hosts::split(hosts, |host| is_first(n, host));
         routes.answered.extend(permitting(cx, node, &hosts, &others).into_iter().map(Arc::new));
     }
     for (n, hosts) in denied {
         let Some(node) = tree.nodes.get(n) else { continue };
-        let hosts = Hosts::split(hosts, |host| is_first(n, host));
-        routes.denied.extend(denying(node, &hosts).map(Arc::new));
+        routes.denied.push(Arc::new(denying(node, &hosts)));
     }
     Arc::new(routes)
 }
@@ -133,30 +125,15 @@ fn inside<'t>(table: &'t PathTable, path: &'t PathPrefix) -> impl Iterator<Item 
 }
 
 /// The paths inside that of a route, which others have on a host.
-fn others(
-    paths: &HostPaths,
-    path: &PathPrefix,
-    node: &TreeNode,
-    server: &ObjectKey,
-) -> BTreeSet<Kept> {
-    let NodeEffect::Route { route, .. } = &node.effect else { return BTreeSet::new() };
-    let is_http = |other: &TreeNode| match &other.effect {
-        NodeEffect::Route { route, .. } => route.kind != RouteKind::Grpc,
+fn others(paths: &HostPaths, path: &PathPrefix, node: &TreeNode) -> BTreeSet<PathPrefix> {
+    match &node.effect {
+        NodeEffect::Route { .. } => inside(&paths.table, path).cloned().collect(),
         NodeEffect::Serves { .. }
         | NodeEffect::Delegates { .. }
         | NodeEffect::Denied(_)
         | NodeEffect::Shadowed
-        | NodeEffect::Inactive => false,
-    };
-    let kept = inside(&paths.table, path).map(|other| {
-        let is_route = paths.node(other.as_str()).is_some_and(is_http);
-        // Matches of an HTTPRoute at the path would be outranked, too.
-        let before_calls = route.kind == RouteKind::Grpc
-            && other.segments().count() == 2
-            && !(is_route && paths.is_answered(other.as_str(), server));
-        Kept { path: other.clone(), before_calls }
-    });
-    kept.collect()
+        | NodeEffect::Inactive => BTreeSet::new(),
+    }
 }
 
 /// True if the nearest path above another is answered by a Server, which would answer the other too.
@@ -166,25 +143,12 @@ fn is_below_own(paths: &HostPaths, path: &PathPrefix, server: &ObjectKey) -> boo
     above.is_some_and(|above| paths.is_answered(above, server))
 }
 
-/// The hosts of a rule: those on which its path comes before calls of a whole service, and the rest.
-struct Hosts {
-    first: Vec<HostPattern>,
-    rest: Vec<HostPattern>,
-}
-
-impl Hosts {
-    fn split(all: Vec<HostPattern>, is_first: impl Fn(&HostPattern) -> bool) -> Self {
-        let (first, rest) = all.into_iter().partition(is_first);
-        Self { first, rest }
-    }
-}
-
 /// The routes of a rule that a Server answers.
 fn permitting(
     cx: &mut Context<'_>,
     node: &TreeNode,
-    hosts: &Hosts,
-    others: &BTreeSet<Kept>,
+    hosts: &[HostPattern],
+    others: &BTreeSet<PathPrefix>,
 ) -> Vec<Route> {
     match &node.effect {
         NodeEffect::Serves { inherits_server, .. } => {
@@ -192,20 +156,19 @@ fn permitting(
             let grants = cx.query(&RouteGrants(object.clone()));
             let effects = effects_on(cx, &[(object.clone(), Vec::new())]);
             let origin = Origin::Delegated(delegated_path(&node.chain, &node.path));
-            let granted = |route| Route {
+            vec![Route {
                 authorizations: grants.authorizations.iter().cloned().collect(),
                 inherits_server: *inherits_server,
                 withheld: grants.withheld.iter().cloned().collect(),
-                ..route
-            };
-            bare(&origin, node, hosts, &effects).map(granted).collect()
+                ..bare(origin, node, hosts, effects)
+            }]
         }
         NodeEffect::Route { route, .. } => {
             let rules = beside(&route.rules, others);
-            let all = hosts.first.iter().chain(&hosts.rest).cloned().collect();
+            let all = hosts.iter().cloned().collect();
             let route = Route { hosts: all, rules, ..Route::clone(route) };
             // What the route does not match is nobody's.
-            std::iter::once(route).chain(denying(node, hosts)).collect()
+            vec![route, denying(node, hosts)]
         }
         NodeEffect::Delegates { .. }
         | NodeEffect::Denied(_)
@@ -214,35 +177,25 @@ fn permitting(
     }
 }
 
-fn denying(node: &TreeNode, hosts: &Hosts) -> impl Iterator<Item = Route> + use<> {
+fn denying(node: &TreeNode, hosts: &[HostPattern]) -> Route {
     let origin = Origin::Undelegated(delegated_path(&node.chain, &node.path));
-    bare(&origin, node, hosts, &[]).collect::<Vec<_>>().into_iter()
+    bare(origin, node, hosts, Vec::new())
 }
 
-/// The routes of a path that grant nothing. Where the path comes first, it is matched exactly, too: an
-/// exact match outranks one with parameters, and a prefix does not.
-fn bare<'n>(
-    origin: &'n Origin,
-    node: &'n TreeNode,
-    hosts: &'n Hosts,
-    effects: &'n [Filter],
-) -> impl Iterator<Item = Route> + use<'n> {
-    let prefix = || RequestMatch::path(node.path.pattern());
-    let exact = || RequestMatch::path(PathPattern::exact(node.path.as_str()));
-    let first: OneOrMany<_> = [prefix(), exact()].into_iter().collect();
-    let parts = [(&hosts.first, first), (&hosts.rest, [prefix()].into())];
-    let made = parts.into_iter().filter(|(hosts, _)| !hosts.is_empty());
-    made.map(|(hosts, matches)| Route {
-        origin: origin.clone(),
+/// The route of a path that grants nothing.
+fn bare(origin: Origin, node: &TreeNode, hosts: &[HostPattern], effects: Vec<Filter>) -> Route {
+    let matches = [RequestMatch::path(node.path.pattern())].into();
+    Route {
+        origin,
         kind: KIND,
         created: None,
         label: None,
         hosts: hosts.iter().cloned().collect(),
-        rules: [Rule { matches, effects: Vec::new().into_iter().collect() }].into(),
+        rules: [Rule { matches, effects: effects.into_iter().collect() }].into(),
         authorizations: AuthorizationSet::default(),
         inherits_server: false,
         withheld: Vec::new().into_iter().collect(),
-    })
+    }
 }
 
 /// A route whose grants, and those of the Server where they count, are met with the constraints of

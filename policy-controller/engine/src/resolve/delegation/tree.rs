@@ -2,7 +2,7 @@
 
 use super::child::{Child, ChildContent, Delegator, children, fault, inbound_parent, unlisted};
 use super::claims::valid;
-use super::kept::{Kept, RuleSet, beside, together};
+use super::kept::{RuleSet, beside, together};
 use super::serving::served;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
@@ -426,12 +426,7 @@ fn in_tree(route: &Route, path: &PathPrefix, place: &Place) -> Route {
         created: route.created,
         label: route.label.clone(),
         hosts: place.hosts.clone().into(),
-        rules: {
-            // Of a method that is kept the Server decides with the table of the host.
-            let kept = place.kept.iter().cloned();
-            let kept: Vec<Kept> = kept.map(|path| Kept { path, before_calls: true }).collect();
-            beside(&route.rules, &kept)
-        },
+        rules: beside(&route.rules, &*place.kept),
         authorizations: route.authorizations.clone(),
         inherits_server: route.inherits_server,
         withheld: route.withheld.clone(),
