@@ -1,8 +1,8 @@
 //! The effects on a permitted request as the evaluator tells them: bounds on parts of the exchange, and
 //! headers that are changed.
 
-use super::expectation::Expectation;
 use super::header_values::{ExpectedHeaders, differences};
+use super::received::ExpectedArrival;
 use http::HeaderMap;
 use policy_core::effect::{EffectsExplanation, HeaderAction, HeaderOperation, explain_effects};
 use policy_core::{Decision, RequestView, ServerPolicy};
@@ -46,7 +46,7 @@ fn written(time: Duration) -> String {
 /// Differences of the effects on a request from those expected; empty if there are none, and for what is
 /// denied.
 pub(super) fn contradictions(
-    expectation: &Expectation,
+    (timeouts, received): (Option<&ExpectedTimeouts>, Option<&ExpectedArrival>),
     policy: &ServerPolicy,
     decision: &Decision,
     request: &RequestView<'_>,
@@ -54,13 +54,13 @@ pub(super) fn contradictions(
     let Decision::Permit(permit) = decision else { return Vec::new() };
     let effects = explain_effects(policy, permit, request);
     let mut all = Vec::new();
-    if let Some(expected) = &expectation.timeouts {
+    if let Some(expected) = timeouts {
         let found = ExpectedTimeouts::found(&effects);
         if found != *expected {
             all.push(format!("timeouts are {found:?}, expected {expected:?}"));
         }
     }
-    if let Some(received) = &expectation.received {
+    if let Some(received) = received {
         let headers = changed(request.headers, &effects.headers);
         all.extend(differences(&of_policies(&received.headers), |name| {
             let lines = headers.get_all(name).iter();

@@ -187,7 +187,8 @@ fn decide(
         let limited = DecisionSummary::denied(Denied::RateLimited);
         return (DecisionSummary { route: summary.route, ..limited }, Vec::new());
     }
-    (summary, effects::contradictions(expectation, policy, &decision, &view))
+    let expected = (expectation.timeouts.as_ref(), expectation.received.as_ref());
+    (summary, effects::contradictions(expected, policy, &decision, &view))
 }
 
 /// Passed-through TLS is not read, and opaque and TLS ports carry bytes.
