@@ -75,7 +75,12 @@ fn answerer(policy: &ServerPolicy, facts: &policy_core::Facts, path: &str) -> Op
     Some(match &route.origin {
         Origin::Delegated(own) if own.chain.len() == 1 => own.prefix.to_string(),
         Origin::Delegated(_) => "group".to_owned(),
-        other => format!("{other:?}"),
+        Origin::Objects(_)
+        | Origin::Default
+        | Origin::Probe
+        | Origin::Guard
+        | Origin::Deny(_)
+        | Origin::Undelegated(_) => format!("{:?}", route.origin),
     })
 }
 

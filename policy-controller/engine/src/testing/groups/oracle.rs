@@ -139,10 +139,10 @@ fn decoded(segment: &str) -> Option<String> {
     let mut pieces = segment.split('%');
     let mut text = pieces.next()?.to_owned();
     for piece in pieces {
-        let digits = piece.get(..2)?;
+        let (digits, rest) = piece.split_at_checked(2)?;
         let byte = u8::from_str_radix(digits, 16).ok()?;
         text.push(char::from(byte));
-        text.push_str(&piece[2..]);
+        text.push_str(rest);
     }
     Some(text)
 }
@@ -268,8 +268,8 @@ fn holds(operator: &Operator, value: Option<&str>) -> bool {
 /// A route without the parameter meets neither `In` nor `NotIn`, and `*rest` has no text.
 fn parameter(operator: &Operator, name: &str, route: &Bound, segments: &[String]) -> bool {
     let parts = parts(&route.path);
-    let named = |part: &&str| part.starts_with([':', '*']) && part[1..] == *name;
-    let Some(at) = parts.iter().position(|part| named(&part)) else {
+    let named = |part: &str| part.strip_prefix([':', '*']) == Some(name);
+    let Some(at) = parts.iter().position(|part| named(part)) else {
         return matches!(operator, Operator::DoesNotExist);
     };
     let one_of = |texts: &[String]| {

@@ -83,9 +83,9 @@ fn decide(
                 response: seconds(bounds.response),
                 idle: seconds(bounds.idle),
             };
-            let rules = effects.iter().filter_map(|effect| match &effect.kind {
-                FilterKind::Rewrite(rewrite) => Some(rewrite.add[0].1.to_str().unwrap()),
-                _ => None,
+            let rules = effects.iter().filter_map(|effect| {
+                let FilterKind::Rewrite(rewrite) = &effect.kind else { return None };
+                Some(rewrite.add[0].1.to_str().unwrap())
             });
             let rule = |text: &str| {
                 let (policy, rule) = text.split_once(' ').unwrap();
@@ -93,12 +93,14 @@ fn decide(
             };
             Ok(Answer::Permitted(bounds, rules.map(rule).collect()))
         }
-        Decision::Deny(denial) => match denial.reason {
-            // The second where no binding is valid and whole.
-            Denied::NoRoute | Denied::RoutesInvalid => Ok(Answer::NoRoute),
-            Denied::Unauthorized => Ok(Answer::Denied),
-            other => Err(format!("it is denied as {}", other.as_str())),
-        },
+        // The second where no binding is valid and whole.
+        Decision::Deny(denial)
+            if matches!(denial.reason, Denied::NoRoute | Denied::RoutesInvalid) =>
+        {
+            Ok(Answer::NoRoute)
+        }
+        Decision::Deny(denial) if denial.reason == Denied::Unauthorized => Ok(Answer::Denied),
+        Decision::Deny(denial) => Err(format!("it is denied as {}", denial.reason.as_str())),
     }
 }
 
