@@ -14,6 +14,7 @@ use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::policy::{PolicyOf, ServerBaseOf};
 use crate::query::port_ownership::{PortOwners, PortOwnersOf};
 use crate::query::reference::{ForeignReference, ForeignReferencesOf};
+use crate::query::requests::GroupSummaryOf;
 use crate::query::workload::{self, ResolvedWorkload, WorkloadOf, WorkloadShape};
 use crate::resolve::condition;
 use crate::review::Snapshot;
@@ -138,6 +139,8 @@ impl Engine {
             changes.conditions |= self.update_conditions(&key);
         } else if let QueryKey::DelegationStateOf(DelegationStateOf(key)) = query {
             changes.conditions |= self.update_delegation(&key);
+        } else if let QueryKey::GroupSummaryOf(GroupSummaryOf(key)) = query {
+            changes.conditions |= self.update_group_size(&key);
         } else if let QueryKey::EffectiveServersOf(EffectiveServersOf(key)) = query {
             changes.effective_servers.push(key);
         } else if let QueryKey::PortOwnersOf(PortOwnersOf(shape)) = query {
@@ -184,6 +187,14 @@ impl Engine {
         let kept = self.index.object(key).is_some_and(|object| has_state(object));
         let state = kept.then(|| self.delegation_state(key));
         self.delegations.set(key, state)
+    }
+
+    /// Brings the size of one HttpRouteGroup up to date; true if it differs.
+    fn update_group_size(&mut self, key: &ObjectKey) -> bool {
+        let kept = self.index.object(key).is_some_and(|object| has_size(object));
+        let summary = GroupSummaryOf(key.clone());
+        let size = kept.then(|| self.memo.query(&summary, &self.index, &self.config).0.count);
+        self.group_sizes.set(key, size)
     }
 
     /// Updates the conditions of a Pod or Namespace, which has some only if its annotations are
@@ -365,7 +376,10 @@ impl Engine {
             self.conditions.keys().map(|key| QueryKey::Conditions(Conditions(key.clone())));
         let states = self.delegations.keys();
         let states = states.map(|key| QueryKey::DelegationStateOf(DelegationStateOf(key.clone())));
-        let roots: Vec<QueryKey> = roots.into_iter().chain(conditions).chain(states).collect();
+        let groups = self.group_sizes.keys();
+        let groups = groups.map(|key| QueryKey::GroupSummaryOf(GroupSummaryOf(key.clone())));
+        let kept = conditions.chain(states).chain(groups);
+        let roots: Vec<QueryKey> = roots.into_iter().chain(kept).collect();
         self.memo.retain(roots);
     }
 

@@ -1,6 +1,8 @@
 //! Routes that are described once: groups, services, what binds them to Servers, and classes.
 
 mod common;
+#[path = "requests/limits.rs"]
+mod limits;
 
 use common::{NEIGHBOUR, POD, Who, ask, conditions, mesh_tls, policy, server};
 use policy_engine::{Compiled, ControllerConfig};

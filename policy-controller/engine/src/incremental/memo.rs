@@ -38,7 +38,7 @@ use crate::query::precedence::{PrecedenceDifferences, PrecedenceDifferencesOf};
 use crate::query::reference::{ForeignReference, ForeignReferencesOf};
 use crate::query::requests::{
     BindingRoutesOf, BoundRoutes, BoundRoutesOf, ClassSelection, ClassSelectionOf, DescribedRoutes,
-    DescribedRoutesOf, UnreadBindingsIn,
+    DescribedRoutesOf, GroupSummary, GroupSummaryOf, OversizedBindingsOf, UnreadBindingsIn,
 };
 use crate::query::workload::{
     NamespaceDefaults, NamespaceSettings, ResolvedWorkload, WorkloadOf, WorkloadShape,
@@ -47,7 +47,7 @@ use hashbrown::{HashMap, HashSet};
 use policy_core::{AuthorizationSet, HostPattern, RateLimit, Route, ServerPolicy};
 use policy_crds::resource::RouteAdmission;
 use policy_crds::{Kind, Object, ObjectKey};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -153,6 +153,9 @@ queries! {
     ServerAuthorizationGrant => GrantResolution,
     ServerGrants => Arc<GrantSet>,
     RouteGrants => Arc<GrantSet>,
+    DescribedRoutesOf => Arc<DescribedRoutes>,
+    GroupSummaryOf => Arc<GroupSummary>,
+    BindingRoutesOf => Arc<DescribedRoutes>,
     UnreadRewritesIn => Arc<[EffectPolicy]>,
     EffectPoliciesOn => Arc<[EffectPolicy]>,
     GrpcRouteOf => Option<ObjectKey>,
@@ -167,6 +170,7 @@ queries! {
     ConstrainedRoutesOf => Arc<[Arc<Route>]>,
     DelegatedRoutesOf => Arc<DelegatedRoutes>,
     UnreadBindingsIn => bool,
+    OversizedBindingsOf => Arc<BTreeMap<ObjectKey, usize>>,
     BoundRoutesOf => Arc<BoundRoutes>,
     ClassSelectionOf => Arc<ClassSelection>,
     AttachedRoutesOf => Arc<AttachedRoutes>,

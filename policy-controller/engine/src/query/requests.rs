@@ -14,6 +14,20 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DescribedRoutesOf(pub(crate) ObjectKey);
 
+/// The number of routes of an HttpRouteGroup and what is wrong with it, without the routes: most groups
+/// are asked for no more.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct GroupSummaryOf(pub(crate) ObjectKey);
+
+/// See [`GroupSummaryOf`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GroupSummary {
+    /// The number of routes, each method counted, included ones among them.
+    pub(crate) count: usize,
+    /// The references that could not be followed.
+    pub(crate) faults: Vec<IncludeFault>,
+}
+
 /// The routes of the groups or services that a binding names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct BindingRoutesOf(pub(crate) ObjectKey);
@@ -85,6 +99,11 @@ pub(crate) struct BoundRoutes {
 /// True if a binding of a namespace may name any of its Servers, because its target cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct UnreadBindingsIn(pub(crate) Arc<str>);
+
+/// The bindings of a Server that would bring it too many matches, each with the number of matches for
+/// which there is room nonetheless.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct OversizedBindingsOf(pub(crate) ObjectKey);
 
 /// The routes that a class selects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -3,14 +3,22 @@
 use crate::incremental::{Context, query};
 use crate::index::Edge;
 use crate::query::condition::Reason;
-use crate::query::requests::{BindingRoutesOf, DescribedRoutes, UnreadBindingsIn};
+use crate::query::grant::CreationOrder;
+use crate::query::requests::{
+    BindingRoutesOf, DescribedRoutes, IncludeFault, OversizedBindingsOf, UnreadBindingsIn,
+};
 use crate::resolve::delegation::lost_hosts;
 use policy_core::{HostPattern, RouteKind};
 use policy_crds::resource::ProxyProtocol;
 use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 query!(UnreadBindingsIn, bool, unread_bindings);
+query!(OversizedBindingsOf, Arc<BTreeMap<ObjectKey, usize>>, oversized);
+
+/// The most matches that bindings bring to a Server.
+const MAX_MATCHES: usize = 4096;
 
 /// The kinds of bindings.
 const BINDINGS: [Kind; 2] = [Kind::HttpRouteBinding, Kind::GrpcServiceBinding];
@@ -38,8 +46,12 @@ pub(super) struct EffectiveBinding {
     pub(super) hosts: Vec<HostPattern>,
     /// The hosts that others hold.
     pub(super) lost: Vec<HostPattern>,
-    /// Its routes. If one of its references cannot be followed, they deny.
+    /// Its routes. If there is a fault, they deny.
     pub(super) routes: Arc<DescribedRoutes>,
+    /// The references that cannot be followed, and that it brings too much.
+    pub(super) faults: Vec<IncludeFault>,
+    /// The number of its matches for which there is room.
+    pub(super) room: usize,
 }
 
 /// True if objects of this kind bind routes to a Server.
@@ -82,6 +94,25 @@ pub(crate) fn server_of(binding: &Object) -> Option<ObjectKey> {
 
 /// The outcome of a valid binding; `None` if it is invalid, or its Server is missing or invalid.
 pub(super) fn outcome(cx: &mut Context<'_>, binding: &Object) -> Option<BindingOutcome> {
+    let mut outcome = outcome_alone(cx, binding)?;
+    if let BindingOutcome::Effective(own) = &mut outcome {
+        let server = server_of(binding)?;
+        let oversized = cx.query(&OversizedBindingsOf(server.clone()));
+        if let Some(room) = oversized.get(&binding.meta.key) {
+            let message = format!(
+                "{server} would have more than {MAX_MATCHES} matches of bindings: a route has two for \
+                 each method, and older bindings come first"
+            );
+            let fault = IncludeFault { reason: Reason::TooLarge, message: message.into() };
+            own.faults.insert(0, fault);
+            own.room = *room;
+        }
+    }
+    Some(outcome)
+}
+
+/// The same without a look at other bindings.
+fn outcome_alone(cx: &mut Context<'_>, binding: &Object) -> Option<BindingOutcome> {
     let key = &binding.meta.key;
     let server = server_of(binding)?;
     let hostnames = match &binding.body {
@@ -100,7 +131,38 @@ pub(super) fn outcome(cx: &mut Context<'_>, binding: &Object) -> Option<BindingO
     }
     let hosts = hostnames.iter().filter(|host| !lost.contains(host)).cloned().collect();
     let routes = cx.query(&BindingRoutesOf(key.clone()));
-    Some(BindingOutcome::Effective(EffectiveBinding { kind, hosts, lost, routes }))
+    let faults = routes.faults.clone();
+    let own = EffectiveBinding { kind, hosts, lost, routes, faults, room: MAX_MATCHES };
+    Some(BindingOutcome::Effective(own))
+}
+
+/// The bindings of a Server, oldest first.
+pub(super) fn oldest_first<'a>(cx: &mut Context<'a>, server: &ObjectKey) -> Vec<&'a Arc<Object>> {
+    let keys = bindings_of(cx, server);
+    let mut bindings: Vec<_> = keys.into_iter().filter_map(|key| cx.object(key)).collect();
+    bindings.sort_by_key(|object| CreationOrder::of(&object.meta));
+    bindings
+}
+
+/// Each binding is taken that fits besides older ones. The others share the room that is left, so that no
+/// wider route takes the requests of as many of their routes as possible.
+fn oversized(query: &OversizedBindingsOf, cx: &mut Context<'_>) -> Arc<BTreeMap<ObjectKey, usize>> {
+    let (mut left, mut refused) = (MAX_MATCHES, Vec::new());
+    for binding in oldest_first(cx, &query.0) {
+        let Some(BindingOutcome::Effective(own)) = outcome_alone(cx, binding) else { continue };
+        let matches: usize = own.routes.routes.iter().map(|route| route.matches.len()).sum();
+        match left.checked_sub(matches) {
+            Some(rest) => left = rest,
+            None => refused.push((binding.meta.key.clone(), matches)),
+        }
+    }
+    let mut rooms = BTreeMap::new();
+    for (key, matches) in refused {
+        let room = matches.min(left);
+        left = left.saturating_sub(room);
+        rooms.insert(key, room);
+    }
+    Arc::new(rooms)
 }
 
 /// The API of the routes of a kind of binding on a Server of this protocol; `None` if it carries none.

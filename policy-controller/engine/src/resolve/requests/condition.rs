@@ -1,12 +1,11 @@
 //! The conditions of groups and services, of what binds them to Servers, and of classes.
 
 use super::binding::{BindingOutcome, is_binding, is_class, outcome};
+use super::describe::named_by;
 use crate::incremental::Context;
 use crate::query::condition::Reason;
 use crate::query::grant::RefFault;
-use crate::query::requests::{
-    BindingRoutesOf, ClassSelectionOf, DescribedRoutes, DescribedRoutesOf, IncludeFault,
-};
+use crate::query::requests::{ClassSelectionOf, GroupSummaryOf, IncludeFault};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 
 /// The outcome of `Accepted`: accepted with a remark, or refused.
@@ -14,30 +13,28 @@ pub(crate) type Acceptance = Result<String, (Reason, String)>;
 
 /// The reference errors of a group or a binding.
 pub(crate) fn faults(cx: &mut Context<'_>, object: &Object) -> Option<Vec<RefFault>> {
-    let routes = routes(cx, object)?;
-    let fault = |one: &IncludeFault| RefFault { reason: one.reason, message: one.message.clone() };
-    Some(routes.faults.iter().map(fault).collect())
-}
-
-fn routes(cx: &mut Context<'_>, object: &Object) -> Option<std::sync::Arc<DescribedRoutes>> {
-    let key = object.meta.key.clone();
-    match &object.body {
-        Body::Valid(Resource::HttpRouteGroup(_)) => Some(cx.query(&DescribedRoutesOf(key))),
-        Body::Valid(Resource::HttpRouteBinding(_) | Resource::GrpcServiceBinding(_)) => {
-            Some(cx.query(&BindingRoutesOf(key)))
+    let key = &object.meta.key;
+    let faults = match &object.body {
+        Body::Valid(Resource::HttpRouteGroup(_)) => {
+            cx.query(&GroupSummaryOf(key.clone())).faults.clone()
         }
-        Body::Valid(_) | Body::Invalid(_) => None,
-    }
+        Body::Valid(Resource::HttpRouteBinding(_) | Resource::GrpcServiceBinding(_)) => {
+            named_by(cx, key).1
+        }
+        Body::Valid(_) | Body::Invalid(_) => return None,
+    };
+    let fault = |one: &IncludeFault| RefFault { reason: one.reason, message: one.message.clone() };
+    Some(faults.iter().map(fault).collect())
 }
 
 /// If a group can be used.
 pub(crate) fn group_acceptance(cx: &mut Context<'_>, key: &ObjectKey) -> Acceptance {
-    let routes = cx.query(&DescribedRoutesOf(key.clone()));
-    broken(&routes, "nothing is granted on its routes")
+    let summary = cx.query(&GroupSummaryOf(key.clone()));
+    broken(&summary.faults, "nothing is granted on its routes")
 }
 
-fn broken(routes: &DescribedRoutes, effect: &str) -> Acceptance {
-    match routes.faults.first() {
+fn broken(faults: &[IncludeFault], effect: &str) -> Acceptance {
+    match faults.first() {
         Some(first) => Err((first.reason, format!("{effect}: {}", first.message))),
         None => Ok(String::new()),
     }
@@ -47,7 +44,7 @@ fn broken(routes: &DescribedRoutes, effect: &str) -> Acceptance {
 pub(crate) fn binding_acceptance(cx: &mut Context<'_>, binding: &Object) -> Acceptance {
     match outcome(cx, binding) {
         Some(BindingOutcome::Effective(own)) => {
-            broken(&own.routes, "it selects nothing, and its routes are denied")?;
+            broken(&own.faults, "it selects nothing, and its routes are denied")?;
             Ok(match own.lost.as_slice() {
                 [] => String::new(),
                 lost => {

@@ -1,0 +1,175 @@
+//! What groups include beyond what is looked at, and what of it is told.
+
+use super::*;
+
+/// Routes with a name each, for these methods.
+fn many(name: &str, methods: &str, number: usize) -> String {
+    let routes: Vec<String> =
+        (0..number).map(|at| format!("{{path: /{name}-{at}, methods: [{methods}]}}")).collect();
+    routes.join(", ")
+}
+
+fn include(name: &str, namespace: &str) -> String {
+    format!("{{routeGroupRef: {{name: {name}, namespace: {namespace}}}}}")
+}
+
+/// Permission for groups of a namespace to include those of another.
+fn include_grant(of: &str, by: &str) -> String {
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\n\
+         metadata: {{name: {by}, namespace: {of}}}\nspec:\n\
+         \x20 from: [{{group: portcullis.dev, kind: HttpRouteGroup, namespace: {by}}}]\n\
+         \x20 to: [{{group: portcullis.dev, kind: HttpRouteGroup}}]\n"
+    )
+}
+
+/// A binding for everybody to all paths, besides those of group `closed`, which Alice alone may use.
+fn beside_everything(documents: &[String]) -> Compiled {
+    let all = [
+        group("open", "{path: '/*all'}"),
+        binding("open", "{name: open}"),
+        policy("open", "group: portcullis.dev, kind: HttpRouteBinding, name: open", ""),
+        binding("closed", "{name: closed}"),
+        grant("alice", "HttpRouteBinding", "closed", "alice"),
+    ];
+    let all: Vec<&str> = all.iter().chain(documents).map(String::as_str).collect();
+    compiled("HTTP/1", &all)
+}
+
+/// The conditions of an object that are false, with their messages.
+fn refusals(compiled: &Compiled, kind: &str, name: &str) -> Vec<String> {
+    let of = compiled.conditions.iter().filter(|(key, _)| {
+        key.kind.as_str() == kind && &*key.name == name && &*key.namespace == "shop"
+    });
+    let all = of.flat_map(|(_, conditions)| conditions.iter());
+    all.filter(|one| !one.status).map(ToString::to_string).collect()
+}
+
+#[test]
+fn an_include_never_takes_routes_from_those_who_include_it() {
+    let parts: Vec<String> = (0..5).map(|at| format!("part-{at}")).collect();
+    let common: Vec<String> = parts.iter().map(|name| include(name, "lib")).collect();
+    let mut all = vec![
+        group(
+            "closed",
+            &format!(
+                "{}, {}, {{path: '/admin/*rest'}}",
+                include("common", "lib"),
+                include("beside", "shop")
+            ),
+        ),
+        group("beside", "{path: '/beside/*rest'}"),
+        include_grant("lib", "shop"),
+        in_namespace(
+            "lib",
+            "HttpRouteGroup",
+            "common",
+            &format!("routes: [{}]", common.join(", ")),
+        ),
+    ];
+    all.extend(parts.iter().map(|name| {
+        let routes = format!("routes: [{}]", many(name, "GET", 256));
+        in_namespace("lib", "HttpRouteGroup", name, &routes)
+    }));
+    let found = beside_everything(&all);
+    let wanted = [
+        pair("unauthorized", "unauthorized"),
+        pair("unauthorized", "unauthorized"),
+        pair("allow", "allow"),
+    ];
+    let requests = ["GET /admin/users", "GET /beside/x", "GET /elsewhere"];
+    assert_eq!(verdicts(&found, &requests), wanted);
+    let told = refusals(&found, "HttpRouteGroup", "closed");
+    let why = "describes more than 1024 routes, included ones among them";
+    assert_eq!(
+        told,
+        [
+            format!("Accepted=False (TooLarge): nothing is granted on its routes: {why}"),
+            format!("ResolvedRefs=False (TooLarge): {why}")
+        ]
+    );
+}
+
+#[test]
+fn routes_are_counted_as_they_are_written() {
+    let routes = many("a", "GET, PUT, POST, HEAD, DELETE", 256);
+    let found = beside_everything(&[group("closed", &routes)]);
+    assert_eq!(verdicts(&found, &["PUT /a-255"]), [pair("allow", "unauthorized")]);
+    assert_eq!(refusals(&found, "HttpRouteGroup", "closed"), Vec::<String>::new());
+}
+
+/// The binding `closed` is older by its name than `open`, and is refused as a whole.
+#[test]
+fn a_binding_with_too_many_matches_denies_and_leaves_the_others_as_they_are() {
+    let routes = format!("{}, {}", include("a", "shop"), include("b", "shop"));
+    let part = |name: &str| group(name, &many(name, "GET, PUT, POST, HEAD, DELETE", 256));
+    let found = beside_everything(&[group("closed", &routes), part("a"), part("b")]);
+    let wanted = [
+        pair("unauthorized", "unauthorized"),
+        // Of the other routes there are too many.
+        pair("allow", "allow"),
+        pair("allow", "allow"),
+    ];
+    let requests = ["GET /a-0", "DELETE /b-255", "GET /elsewhere"];
+    assert_eq!(verdicts(&found, &requests), wanted);
+    let told = refusals(&found, "HttpRouteBinding", "closed");
+    assert_eq!(
+        told,
+        [
+            "Accepted=False (TooLarge): it selects nothing, and its routes are denied: Server shop/web \
+          would have more than 4096 matches of bindings: a route has two for each method, and older \
+          bindings come first"
+        ]
+    );
+    assert_eq!(refusals(&found, "HttpRouteBinding", "open"), Vec::<String>::new());
+}
+
+#[test]
+fn a_route_with_too_many_predicates_denies() {
+    let headers = |from: usize, number: usize| {
+        let all = (from..).take(number).map(|at| format!("{{name: x-{at}, value: '1'}}"));
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let with = |name: &str, headers: &str, routes: &str| {
+        object("HttpRouteGroup", name, &format!("headers: [{headers}], routes: [{routes}]"))
+    };
+    for (number, fits) in [(8, true), (9, false)] {
+        let found = beside_everything(&[
+            with("closed", &headers(0, 8), &include("inner", "shop")),
+            with("inner", &headers(8, number), "{path: /inner}"),
+        ]);
+        let told = refusals(&found, "HttpRouteGroup", "closed");
+        let why = "a route of HttpRouteGroup shop/inner has more than 16 predicates on headers or on \
+                   query parameters, those of the groups around it among them";
+        let wanted = [
+            format!("Accepted=False (TooLarge): nothing is granted on its routes: {why}"),
+            format!("ResolvedRefs=False (TooLarge): {why}"),
+        ];
+        assert_eq!(told, if fits { Vec::new() } else { wanted.to_vec() });
+        assert_eq!(refusals(&found, "HttpRouteGroup", "inner"), Vec::<String>::new());
+    }
+}
+
+/// Of what a group of another namespace includes, neither the name nor the fault is told.
+#[test]
+fn a_condition_names_no_group_that_another_namespace_includes() {
+    let routes = |routes: &str| format!("routes: [{routes}]");
+    let vault = routes(&include("missing", "vault"));
+    let found = beside_everything(&[
+        group("closed", &include("own", "shop")),
+        group("own", &include("common", "lib")),
+        in_namespace("lib", "HttpRouteGroup", "common", &routes(&include("secret", "vault"))),
+        in_namespace("vault", "HttpRouteGroup", "secret", &vault),
+        include_grant("lib", "shop"),
+        include_grant("vault", "lib"),
+    ]);
+    let why = "HttpRouteGroup lib/common is broken: its conditions say why";
+    let told = |of: &str| {
+        [
+            format!("Accepted=False (RefNotFound): nothing is granted on its routes: {of}{why}"),
+            format!("ResolvedRefs=False (RefNotFound): {of}{why}"),
+        ]
+    };
+    assert_eq!(refusals(&found, "HttpRouteGroup", "closed"), told(""));
+    assert_eq!(refusals(&found, "HttpRouteGroup", "own"), told(""));
+}
