@@ -10,6 +10,8 @@
 )]
 
 mod common;
+#[path = "effects/required.rs"]
+mod required;
 #[path = "effects/rewrites.rs"]
 mod rewrites;
 #[path = "effects/targets.rs"]

@@ -188,7 +188,7 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
     }
     add_trees(cx, key, &mut policy);
     if protocol.is_http() {
-        policy.effects = effects_on(cx, &[(key.clone(), Vec::new())]);
+        policy.effects = effects_on(cx, key);
         policy.rate_limit = cx.query(&RateLimitOf(key.clone())).map(|(_, limit)| (*limit).clone());
     }
     policy

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(crate) struct EffectPoliciesOn(pub(crate) ObjectKey);
 
 /// The HeaderRewritePolicies of this namespace that may be about any of its Servers, because their
-/// target cannot be read, and without whose changes requests must not be forwarded.
+/// target cannot be read or is invalid, and without whose changes requests must not be forwarded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct UnreadRewritesIn(pub(crate) Arc<str>);
 
@@ -34,8 +34,19 @@ pub(crate) enum PolicyEffect {
     Timeouts(Arc<TimeoutPolicy>),
     /// It changes headers.
     Rewrites(Arc<HeaderRewritePolicy>),
-    /// It is invalid, and requests must not be forwarded without its changes.
-    Refuses,
+    /// It cannot take effect, and requests must not be forwarded without its changes.
+    Refuses(Refusal),
+}
+
+/// The reason why requests fail that must not be forwarded without the changes of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The policy is invalid.
+    Invalid,
+    /// Its target is invalid.
+    TargetInvalid,
+    /// A condition of its target, on which of the requests it is about, cannot be evaluated.
+    RequestsUnknown,
 }
 
 /// The HeaderRewritePolicies on a Server, and on its routes, whose order changes what becomes of a request.

@@ -1,7 +1,7 @@
 //! The Servers through which an object takes effect: by its target, or by its parents.
 
 use super::delegation::{served_by, served_through};
-use super::effects::is_unread;
+use super::effects::unread;
 use super::reference::is_permitted;
 use super::requests::servers_through;
 use super::route::{Attachment, attachment};
@@ -27,7 +27,11 @@ fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<Ef
     } else if query.0.kind == Kind::InboundRoute {
         let servers = served_through(cx, object);
         delegated(object, servers, &mut effective);
-    } else if is_unread(object) {
+    } else if let Some(mut servers) = servers_through(cx, &query.0) {
+        // A group may be a child of InboundRoutes.
+        servers.extend(served_by(cx, object));
+        through(&query.0, servers, &mut effective);
+    } else if unread(cx, object).is_some() {
         let servers = cx.list(Kind::Server, &query.0.namespace);
         effective.servers.extend(servers.map(|server| server.meta.key.clone()));
     } else {

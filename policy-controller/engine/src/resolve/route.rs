@@ -61,7 +61,7 @@ fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Rou
         Body::Valid(_) | Body::Invalid(_) => return None,
     };
     let grants = cx.query(&RouteGrants(query.0.clone()));
-    let effects = effects_on(cx, &[(query.0.clone(), Vec::new())]);
+    let effects = effects_on(cx, &query.0);
     let name = query.0.to_ref();
     let source = Source::Object(name.clone());
     let grpc = query.0.kind == Kind::GrpcRoute;

@@ -5,6 +5,9 @@ use crate::incremental::Context;
 use crate::query::condition::{ConditionKind, ObjectCondition, Reason};
 use crate::query::effective_servers::EffectiveServersOf;
 use crate::query::effects::RewriteOverlapsOn;
+use crate::query::requests::ClassSelectionOf;
+use crate::resolve::effects::unread;
+use crate::resolve::requests::is_class;
 use policy_core::ObjectRef;
 use policy_crds::resource::{PolicyTarget, ProxyProtocol};
 use policy_crds::{Body, Kind, ObjectKey, Resource};
@@ -28,10 +31,40 @@ pub(super) fn effect_conditions(
         PolicyTarget::Namespace | PolicyTarget::Route { .. } => None,
     };
     let accepted = accepted.unwrap_or_else(|| policy_acceptance(cx, target, about));
+    let accepted = with_refusals(cx, about, accepted);
     let parent = accepted.parent.clone();
     let overlaps = (about.object.kind == Kind::HeaderRewritePolicy)
         .then(|| overlaps(cx, &About { parent, ..about.clone() }));
     std::iter::once(accepted).chain(overlaps.flatten()).collect()
+}
+
+/// The condition of a policy about its target, with the requests that fail because its changes are
+/// required and cannot be made.
+fn with_refusals(
+    cx: &mut Context<'_>,
+    about: &About<'_>,
+    accepted: ObjectCondition,
+) -> ObjectCondition {
+    let Some(object) = cx.object(about.object) else { return accepted };
+    let about = About { parent: accepted.parent.clone(), ..about.clone() };
+    if let (Some(_), Some(target)) = (unread(cx, object), &accepted.parent) {
+        let message = format!(
+            "{target} is invalid, so that nobody knows its requests: those of every Server of the \
+             namespace fail, because the changes are required"
+        );
+        return about.refused(Reason::Invalid, &message);
+    }
+    let Body::Valid(Resource::HeaderRewritePolicy(policy)) = &object.body else { return accepted };
+    let class = accepted.parent.as_ref().filter(|target| policy.required && is_class(target.kind));
+    let Some(class) = class else { return accepted };
+    if cx.query(&ClassSelectionOf(class.clone())).inexpressible.is_none() {
+        return accepted;
+    }
+    let message = format!(
+        "{}; requests of such routes fail, because the changes are required",
+        accepted.message
+    );
+    about.condition(ConditionKind::Accepted, accepted.reason, &message)
 }
 
 /// The condition of a policy on a Server that carries no requests.

@@ -154,7 +154,7 @@ fn permitting(
         NodeEffect::Serves { inherits_server, .. } => {
             let Some(object) = node.object() else { return Vec::new() };
             let grants = cx.query(&RouteGrants(object.clone()));
-            let effects = effects_on(cx, &[(object.clone(), Vec::new())]);
+            let effects = effects_on(cx, object);
             let origin = Origin::Delegated(delegated_path(&node.chain, &node.path));
             vec![Route {
                 authorizations: grants.authorizations.iter().cloned().collect(),

@@ -5,7 +5,6 @@ use crate::incremental::{Context, query};
 use crate::index::Edge;
 use crate::query::grant::CreationOrder;
 use crate::query::requests::{ClassSelection, ClassSelectionOf, DescribedRoute, DescribedRoutes};
-use policy_core::SegmentCondition;
 use policy_crds::resource::{RouteSelector, Selection};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
@@ -42,13 +41,9 @@ fn class(object: &Object) -> Option<Class<'_>> {
 }
 
 impl Class<'_> {
-    /// The conditions under which a route is selected; `None` if it never is.
-    pub(super) fn selects(&self, route: &DescribedRoute) -> Option<Vec<SegmentCondition>> {
-        match self.selector.select(&route.selectable()) {
-            Selection::Always => Some(Vec::new()),
-            Selection::When(conditions) => Some(conditions),
-            Selection::Never | Selection::Inexpressible(_) => None,
-        }
+    /// The requests of a route that it selects.
+    pub(super) fn selects(&self, route: &DescribedRoute) -> Selection {
+        self.selector.select(&route.selectable())
     }
 }
 
@@ -61,8 +56,8 @@ fn selection(query: &ClassSelectionOf, cx: &mut Context<'_>) -> Arc<ClassSelecti
     for binding in bindings {
         let Some(binding) = cx.object(binding) else { continue };
         let Some(BindingOutcome::Effective(effective)) = outcome(cx, binding) else { continue };
-        // A binding with a broken reference permits nothing.
-        if !effective.routes.faults.is_empty() {
+        // A broken binding permits nothing.
+        if !effective.faults.is_empty() {
             continue;
         }
         if class.is_met(&effective.routes, service_of(object).as_ref(), &mut found) {
