@@ -2,46 +2,10 @@
 //! headers that are changed.
 
 use super::header_values::{ExpectedHeaders, differences};
-use super::received::ExpectedArrival;
+use super::timeouts::ExpectedTimeouts;
 use http::HeaderMap;
-use policy_core::effect::{EffectsExplanation, HeaderAction, HeaderOperation, explain_effects};
+use policy_core::effect::{HeaderAction, HeaderOperation, explain_effects};
 use policy_core::{Decision, RequestView, ServerPolicy};
-use serde::Deserialize;
-use std::time::Duration;
-
-/// The bounds on a permitted request, such as `3s` or `500ms`; an absent one: there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ExpectedTimeouts {
-    /// From the request to the end of the response.
-    pub complete: Option<String>,
-    /// From the request to the head of the response.
-    pub head: Option<String>,
-    /// From the end of the request to the head of the response.
-    pub response: Option<String>,
-    /// Without a byte of either body.
-    pub idle: Option<String>,
-}
-
-impl ExpectedTimeouts {
-    fn found(effects: &EffectsExplanation) -> Self {
-        use policy_core::effect::TimeoutBound::{Complete, Head, Idle, Response};
-        let written = |part| {
-            let bound = effects.timeouts.iter().find(|bound| bound.bound == part);
-            bound.map(|bound| written(bound.after))
-        };
-        Self {
-            complete: written(Complete),
-            head: written(Head),
-            response: written(Response),
-            idle: written(Idle),
-        }
-    }
-}
-
-fn written(time: Duration) -> String {
-    format!("{time:?}")
-}
 
 /// Differences of the effects on a request from those expected; empty if there are none, and for what is
 /// denied.

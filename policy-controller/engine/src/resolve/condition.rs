@@ -1,23 +1,21 @@
 //! The conditions of each object, whether or not a proxy watches it.
 
 mod effects;
+mod target;
 
 use super::delegation::EFFECTIVE;
 use super::delegation::condition::{Acceptance, acceptance, child_acceptance};
 use super::delegation::inbound_parents;
 use super::grant::reason;
-use super::reference::{FollowedReference, ReferenceError, follow, follow_unread};
-use super::requests::condition::{
-    binding_acceptance, class_acceptance, faults, group_acceptance, target_acceptance,
-};
+use super::reference::{ReferenceError, follow, follow_unread};
+use super::requests::condition::{binding_acceptance, class_acceptance, faults, group_acceptance};
 use super::requests::is_binding;
 use super::route::{Attachment, attachment};
 use super::workload::reading;
 use crate::annotations::annotation_errors_in;
-use crate::behaviour::Behaviour;
 use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
-use crate::index::{Edge, parents};
+use crate::index::parents;
 use crate::query::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
 use crate::query::delegation_state::DelegationStateOf;
 use crate::query::grant::{PolicyGrant, RefFault};
@@ -31,6 +29,7 @@ use policy_crds::resource::{
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
+use target::{policy_acceptance, targeted};
 
 query!(Conditions, Arc<[ObjectCondition]>, conditions);
 
@@ -203,79 +202,6 @@ fn policy_conditions(
     let grant = cx.query(&PolicyGrant(about.object.clone()));
     let resolved = about.resolved(&grant.faults);
     vec![accepted, resolved]
-}
-
-/// The condition of a policy about its target.
-fn policy_acceptance(
-    cx: &mut Context<'_>,
-    target: &PolicyTarget,
-    about: &About<'_>,
-) -> ObjectCondition {
-    let target = match target {
-        PolicyTarget::Namespace => return about.accepted(""),
-        PolicyTarget::Server(name) => about.object.beside(Kind::Server, name),
-        PolicyTarget::Route { kind, name } => {
-            let existing = route_named(cx, *kind, &about.object.namespace, name);
-            existing.unwrap_or_else(|| about.object.beside(*kind, name))
-        }
-    };
-    targeted(cx, &target, About { parent: Some(target.clone()), ..about.clone() })
-}
-
-/// The route of this name, compared without case.
-fn route_named(
-    cx: &mut Context<'_>,
-    kind: Kind,
-    namespace: &Arc<str>,
-    name: &str,
-) -> Option<ObjectKey> {
-    let key = ObjectKey { kind, namespace: namespace.clone(), name: name.into() };
-    cx.edge(Edge::named(&key)).first().copied().cloned()
-}
-
-fn targeted(cx: &mut Context<'_>, target: &ObjectKey, about: About<'_>) -> ObjectCondition {
-    match follow(cx, about.object, Field::Target, target) {
-        Ok(FollowedReference { object, .. }) => {
-            if let Some(acceptance) = target_acceptance(cx, object) {
-                return about.outcome(acceptance);
-            }
-            let denying = match &object.body {
-                // As in Linkerd it counts nowhere, which its own condition says.
-                Body::Valid(Resource::Route(_))
-                    if cx.config.follows_linkerd(Behaviour::InvalidRoutes) =>
-                {
-                    None
-                }
-                Body::Valid(Resource::Route(route)) => route.denies_because(),
-                Body::Valid(_) | Body::Invalid(_) => None,
-            };
-            let message = denying.map(|reason| format!("{target}: {reason}"));
-            about.accepted(&message.unwrap_or_default())
-        }
-        Err(fault @ ReferenceError::Invalid) => {
-            let message = format!("{target} {} and permits nothing", fault.as_str());
-            about.accepted(&message)
-        }
-        Err(ReferenceError::Missing) => {
-            about.refused(Reason::NoMatchingTarget, &missing(cx, target))
-        }
-        Err(fault @ (ReferenceError::NotPermitted | ReferenceError::Unsupported)) => {
-            about.refused(Reason::NoMatchingTarget, &format!("{target} {}", fault.as_str()))
-        }
-    }
-}
-
-/// The message about an object that does not exist. If a route of the same name exists in another
-/// group, the message mentions it.
-fn missing(cx: &mut Context<'_>, target: &ObjectKey) -> String {
-    let ObjectKey { kind, namespace, name } = target;
-    let message =
-        format!("{} {namespace}/{name} {}", kind.in_full(), ReferenceError::Missing.as_str());
-    let mut others = kind.namesakes().filter(|other| other.is_route());
-    match others.find(|other| route_named(cx, *other, namespace, name).is_some()) {
-        Some(other) => format!("{message}; there is one of {}; is that meant?", other.group()),
-        None => message,
-    }
 }
 
 fn server_authorization_condition(

@@ -1,6 +1,7 @@
 //! The conditions of policies about requests: their target, and what overlaps.
 
-use super::{About, policy_acceptance};
+use super::about::About;
+use super::target::policy_acceptance;
 use crate::incremental::Context;
 use crate::query::condition::{ConditionKind, ObjectCondition, Reason};
 use crate::query::effective_servers::EffectiveServersOf;

@@ -61,6 +61,17 @@ pub(super) enum ChildContent<'a> {
     Group(Arc<DescribedRoutes>),
 }
 
+impl ChildContent<'_> {
+    /// The number of its paths.
+    pub(super) fn paths(&self) -> usize {
+        match self {
+            Self::Vertex(route) => route.routes.len(),
+            Self::Route(route) => route.rules.iter().map(|rule| rule.matches.len()).sum(),
+            Self::Group(group) => group.routes.iter().map(|route| route.matches.len()).sum(),
+        }
+    }
+}
+
 /// The children that a rule delegates to, in order, each with its fault if it is refused; or the
 /// fault of the rule as a whole.
 pub(super) fn children<'a>(

@@ -330,14 +330,8 @@ impl Walk {
             let message = format!("{} would be below {MAX_DEPTH} other objects", child.key);
             return Err(fault(Reason::TooDeep, message));
         }
-        let routes: usize = match &child.content {
-            ChildContent::Vertex(route) => route.routes.len(),
-            ChildContent::Route(route) => route.rules.iter().map(|rule| rule.matches.len()).sum(),
-            ChildContent::Group(routes) => {
-                routes.routes.iter().map(|route| route.matches.len()).sum()
-            }
-        };
-        let paths = self.paths.saturating_add(routes.saturating_mul(child.hosts.len()));
+        let own = child.content.paths();
+        let paths = self.paths.saturating_add(own.saturating_mul(child.hosts.len()));
         if self.visits > MAX_VISITS || paths > MAX_PATHS {
             let message = format!(
                 "the tree has {MAX_VISITS} objects or {MAX_PATHS} paths of hosts without {}",
