@@ -16,10 +16,11 @@ use policy_core::{
     EffectCondition, Filter, FilterKind, HeaderCondition, HeaderOperator, ObjectRef,
     SegmentCondition, SegmentOperator, ServerPolicy, Source,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The most pairs of rules of a Server that are compared.
+/// The most pairs of rules of a Server that are compared. What else is done is in proportion to the size
+/// of its policy.
 const MAX_COMPARED: usize = 4096;
 
 query!(RewriteOverlapsOn, Arc<RewriteOverlaps>, overlaps);
@@ -28,88 +29,116 @@ fn overlaps(query: &RewriteOverlapsOn, cx: &mut Context<'_>) -> Arc<RewriteOverl
     Arc::new(among(&cx.query(&ServerBaseOf(query.0.clone()))))
 }
 
-/// The rules of a policy for one request, in order.
+fn among(policy: &ServerPolicy) -> RewriteOverlaps {
+    let mut search = Search { found: RewriteOverlaps::default(), left: MAX_COMPARED };
+    search.found.cut = search.all(policy).is_none();
+    search.found
+}
+
+/// Rules by the header that they change, and by their policy, in the order of the policies.
+type Changes<'p> = BTreeMap<&'p str, Vec<Rules<'p>>>;
+
+/// The rules of a policy that change a header, in order.
 type Rules<'p> = (&'p ObjectRef, Vec<&'p HeaderRewrite>);
 
-fn among(policy: &ServerPolicy) -> RewriteOverlaps {
-    let mut found = RewriteOverlaps::default();
-    let mut left = MAX_COMPARED;
-    let mut seen = HashSet::new();
-    let rules = policy.routes.routes.iter().flat_map(|route| &route.rules);
-    let effects = rules.map(|rule| &rule.effects[..]).chain([&[][..]]);
-    for own in effects {
-        let all: Vec<&Filter> = own.iter().chain(&policy.effects).filter(is_rewrite).collect();
-        if all.len() < 2 || seen.contains(&all) {
+fn changes<'p>(effects: impl IntoIterator<Item = &'p Filter>) -> Changes<'p> {
+    let mut changes = Changes::new();
+    for effect in effects {
+        let Filter { source: Source::Object(policy), kind: FilterKind::Rewrite(rule) } = effect
+        else {
             continue;
+        };
+        let names: BTreeSet<&str> = rule.names().map(HeaderName::as_str).collect();
+        for name in names {
+            let policies = changes.entry(name).or_default();
+            match policies.last_mut().filter(|(last, _)| *last == policy) {
+                Some((_, rules)) => rules.push(rule),
+                None => policies.push((policy, vec![rule])),
+            }
         }
-        if compare(&by_policy(&all), &mut found, &mut left).is_none() {
-            found.cut = true;
-            break;
-        }
-        seen.insert(all);
     }
-    found
+    changes
+}
+
+/// A search through what the policies on a Server and on its routes change.
+struct Search {
+    found: RewriteOverlaps,
+    /// The pairs of rules that may still be compared.
+    left: usize,
+}
+
+impl Search {
+    /// Compares all policies that meet; `None` where it had to stop early.
+    fn all(&mut self, policy: &ServerPolicy) -> Option<()> {
+        let on_server = changes(policy.effects.iter());
+        for (header, policies) in &on_server {
+            self.among(header, policies)?;
+        }
+        let mut seen = HashSet::new();
+        for rule in policy.routes.routes.iter().flat_map(|route| &route.rules) {
+            let own: Vec<&Filter> = rule.effects.iter().filter(is_rewrite).collect();
+            if own.is_empty() || !seen.insert(own.clone()) {
+                continue;
+            }
+            for (header, policies) in &changes(own) {
+                self.among(header, policies)?;
+                let later = on_server.get(header).into_iter().flatten();
+                for later in later {
+                    for earlier in policies {
+                        self.compare(header, earlier, later)?;
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Compares each of these with each before it.
+    fn among(&mut self, header: &str, policies: &[Rules<'_>]) -> Option<()> {
+        for (number, later) in policies.iter().enumerate() {
+            for earlier in policies.iter().take(number) {
+                self.compare(header, earlier, later)?;
+            }
+        }
+        Some(())
+    }
+
+    fn compare(
+        &mut self,
+        header: &str,
+        (earlier, first): &Rules<'_>,
+        (later, second): &Rules<'_>,
+    ) -> Option<()> {
+        if earlier == later || !self.contested(header, first, second)? {
+            return Some(());
+        }
+        let before = self.found.after.entry((*later).clone()).or_default();
+        before.entry((*earlier).clone()).or_default().insert(header.into());
+        Some(())
+    }
+
+    /// True if the order of two policies matters to a header.
+    fn contested(
+        &mut self,
+        header: &str,
+        first: &[&HeaderRewrite],
+        second: &[&HeaderRewrite],
+    ) -> Option<bool> {
+        for one in first {
+            for other in second {
+                self.left = self.left.checked_sub(1)?;
+                let when: Vec<&EffectCondition> = one.when.iter().chain(&other.when).collect();
+                if may_be_met(&when) && order_matters(first, second, &when, header) {
+                    return Some(true);
+                }
+            }
+        }
+        Some(false)
+    }
 }
 
 fn is_rewrite(effect: &&Filter) -> bool {
     matches!(effect.kind, FilterKind::Rewrite(_))
-}
-
-/// The rules by policy, in the order of the policies.
-fn by_policy<'p>(effects: &[&'p Filter]) -> Vec<Rules<'p>> {
-    let mut policies: Vec<Rules<'p>> = Vec::new();
-    for effect in effects {
-        let Filter { source: Source::Object(object), kind: FilterKind::Rewrite(rule) } = effect
-        else {
-            continue;
-        };
-        match policies.iter_mut().find(|(policy, _)| *policy == object) {
-            Some((_, rules)) => rules.push(rule),
-            None => policies.push((object, vec![rule])),
-        }
-    }
-    policies
-}
-
-/// Compares each policy with each before it; `None` where it had to stop early.
-fn compare(policies: &[Rules<'_>], found: &mut RewriteOverlaps, left: &mut usize) -> Option<()> {
-    for (number, (later, second)) in policies.iter().enumerate() {
-        for (earlier, first) in policies.iter().take(number) {
-            let headers = contested(first, second, left)?;
-            if !headers.is_empty() {
-                let before = found.after.entry((*later).clone()).or_default();
-                before.entry((*earlier).clone()).or_default().extend(headers);
-            }
-        }
-    }
-    Some(())
-}
-
-/// The headers to which the order of two policies matters.
-fn contested(
-    first: &[&HeaderRewrite],
-    second: &[&HeaderRewrite],
-    left: &mut usize,
-) -> Option<BTreeSet<Arc<str>>> {
-    let names = |rules: &[&HeaderRewrite]| -> BTreeSet<Arc<str>> {
-        rules.iter().flat_map(|rule| rule.names()).map(|name| name.as_str().into()).collect()
-    };
-    let mut contested = BTreeSet::new();
-    for name in names(first).intersection(&names(second)) {
-        let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else { continue };
-        let changes = |rule: &&&HeaderRewrite| rule.names().any(|own| *own == header);
-        'pairs: for one in first.iter().filter(changes) {
-            for other in second.iter().filter(changes) {
-                *left = left.checked_sub(1)?;
-                let when: Vec<&EffectCondition> = one.when.iter().chain(&other.when).collect();
-                if may_be_met(&when) && order_matters(first, second, &when, &header) {
-                    contested.insert(name.clone());
-                    break 'pairs;
-                }
-            }
-        }
-    }
-    Some(contested)
 }
 
 /// True if the order matters to a header of requests that meet these conditions, and of the others
@@ -118,7 +147,7 @@ fn order_matters(
     first: &[&HeaderRewrite],
     second: &[&HeaderRewrite],
     when: &[&EffectCondition],
-    header: &HeaderName,
+    header: &str,
 ) -> bool {
     let change = |rules: &[&HeaderRewrite]| {
         let applies = |rule: &&HeaderRewrite| rule.when.iter().all(|one| when.contains(&one));
@@ -142,13 +171,13 @@ struct Change {
 }
 
 impl Change {
-    fn of(rule: &HeaderRewrite, header: &HeaderName) -> Self {
-        let of_header = |(name, _): &&(HeaderName, HeaderValue)| name == header;
+    fn of(rule: &HeaderRewrite, header: &str) -> Self {
+        let of_header = |(name, _): &&(HeaderName, HeaderValue)| name.as_str() == header;
         let lines = |all: &[(HeaderName, HeaderValue)]| -> Vec<HeaderValue> {
             all.iter().filter(of_header).map(|(_, value)| value.clone()).collect()
         };
         let set = lines(&rule.set);
-        let replaces = rule.clear.contains(header) || !set.is_empty();
+        let replaces = rule.clear.iter().any(|name| name.as_str() == header) || !set.is_empty();
         Self { replaces, lines: [set, lines(&rule.add)].concat() }
     }
 
