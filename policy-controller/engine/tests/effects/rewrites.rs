@@ -115,6 +115,36 @@ fn policies_on_a_route_come_before_those_on_its_server() {
     assert_eq!(findings, wanted);
 }
 
+/// Who has the Server is not told what the namespace of a route does with it.
+#[test]
+fn overlaps_name_no_policy_of_another_namespace() {
+    let elsewhere = |yaml: String| yaml.replace("namespace: shop", "namespace: other");
+    let on_server = "name: web, namespace: shop}]";
+    let hushed = elsewhere(route("HTTPRoute", "cart", CART)).replace("name: web}]", on_server);
+    let grant = "apiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\n\
+                 metadata: {name: g, namespace: shop}\n\
+                 spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: other}], \
+                 to: [{group: policy.linkerd.io, kind: Server, name: web}]}";
+    let own = route("HTTPRoute", "own", "matches: [{path: {value: /own}}]");
+    let set = "{set: {x-a: '1', x-b: '1'}}";
+    let hush = |name: &str| elsewhere(rewrite(name, 1, ON_CART, set));
+    let near = rewrite("near", 1, &ON_CART.replace("cart", "own"), "{set: {x-a: near}}");
+    let server = rewrite("server", 2, WEB, "{set: {x-a: '2', x-b: '2'}}");
+    let all = compiled(&[&hushed, grant, &own, &hush("hush"), &hush("hush-2"), &near, &server]);
+    let set_by = |name: &str, value: &str| format!("set x-a: {value}: HeaderRewritePolicy {name}");
+    let applied = effects(&all, "/cart", "web", &[]);
+    let of_both =
+        [set_by("other/hush", "1"), set_by("other/hush-2", "1"), set_by("shop/server", "2")];
+    assert!(of_both.iter().all(|one| applied.contains(one)), "{applied:?}");
+    let told = &told(&all, Kind::HeaderRewritePolicy)["server"];
+    let wanted = [
+        "Server shop/web: Accepted=True (Accepted)",
+        "Server shop/web: Overlaps=True (Overlaps): the order matters to some requests, and it is \
+         applied after HeaderRewritePolicy shop/near (`x-a`), a policy of another namespace",
+    ];
+    assert_eq!(*told, wanted);
+}
+
 #[test]
 fn policies_that_never_meet_do_not_overlap() {
     let cart = route("HTTPRoute", "cart", CART);

@@ -103,11 +103,7 @@ fn overlaps(cx: &mut Context<'_>, about: &About<'_>) -> Option<ObjectCondition> 
     }
     let mut parts = Vec::new();
     if !before.is_empty() {
-        let named = before.iter().take(MAX_NAMED);
-        let mut others: Vec<String> = named.map(|(policy, on)| named_with(policy, on)).collect();
-        let more = before.len().saturating_sub(MAX_NAMED);
-        others.extend((more > 0).then(|| format!("{more} more")));
-        let others = others.join(", ");
+        let others = named(&before, &about.object.namespace);
         parts.push(format!("the order matters to some requests, and it is applied after {others}"));
     }
     if cut {
@@ -116,6 +112,19 @@ fn overlaps(cx: &mut Context<'_>, about: &About<'_>) -> Option<ObjectCondition> 
     let message = parts.join("; ");
     (!parts.is_empty())
         .then(|| about.condition(ConditionKind::Overlaps, Reason::Overlaps, &message))
+}
+
+/// The policies in words. Whoever reads this may not be allowed to know what is in other namespaces.
+fn named(before: &BTreeMap<ObjectRef, BTreeSet<Arc<str>>>, namespace: &str) -> String {
+    let of_namespace = |policy: &ObjectRef| policy.namespace() == namespace;
+    let own: Vec<_> = before.iter().filter(|(policy, _)| of_namespace(policy)).collect();
+    let shown = own.iter().take(MAX_NAMED);
+    let mut others: Vec<String> = shown.map(|(policy, on)| named_with(policy, on)).collect();
+    let more = own.len().saturating_sub(MAX_NAMED);
+    others.extend((more > 0).then(|| format!("{more} more")));
+    let foreign = own.len() < before.len();
+    others.extend(foreign.then(|| "a policy of another namespace".to_owned()));
+    others.join(", ")
 }
 
 /// `HeaderRewritePolicy shop/other (`x-a`, `x-b`)`
