@@ -6,7 +6,7 @@ use super::finding::{Finding, Undetermined};
 use super::locations::Locations;
 use crate::cluster::{Scope, undetermined};
 use policy_crds::resource::WorkloadSelector;
-use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use policy_engine::findings::{self, FindingKind};
 use policy_engine::source::Severity;
 use serde_json::Value;
@@ -65,9 +65,9 @@ fn not_known(
             ));
         }
         (FindingKind::Unused | FindingKind::UnusedOffered, _) => {
-            let missing = policies_not_listed(&found.object, found.kind, context)?;
+            let missing = users_not_listed(&found.object, found.kind, context)?;
             return Some(format!(
-                "whether a policy refers to it is not known, because {missing} may not be listed"
+                "whether anything refers to it is not known, because {missing} may not be listed"
             ));
         }
         (FindingKind::UnusedGrant, _) => {
@@ -140,6 +140,7 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
         | FindingKind::PrecedenceDiffers
         | FindingKind::Overlaps
         | FindingKind::NeverReached
+        | FindingKind::NeverReachedElsewhere
         | FindingKind::NotServed
         | FindingKind::ForeignIdentity
         | FindingKind::GrantsEvery
@@ -174,15 +175,18 @@ fn referrers_not_listed(grant: &Object, context: &CheckContext<'_>) -> Option<St
     (!missing.is_empty()).then(|| missing.into_iter().collect::<Vec<_>>().join(" and "))
 }
 
-/// The policies that may refer to an authentication, if they could not be listed.
-fn policies_not_listed(
+/// The objects that may refer to an authentication, a group or a service, if they could not be listed.
+fn users_not_listed(
     key: &ObjectKey,
     kind: FindingKind,
     context: &CheckContext<'_>,
 ) -> Option<String> {
     let everywhere = kind == FindingKind::UnusedOffered;
     let scope = if everywhere { Scope::All } else { Scope::Namespace(key.namespace.clone()) };
-    undetermined::in_scope(&[Kind::AuthorizationPolicy], &scope, context.permissions).pop()
+    let fields = [Field::Authentication, Field::Include, Field::Delegate];
+    let uses = |kind: &Kind| fields.iter().any(|field| kind.reference(*field, key.kind).is_some());
+    let users: Vec<Kind> = Kind::ALL.into_iter().filter(uses).collect();
+    undetermined::in_scope(&users, &scope, context.permissions).pop()
 }
 
 /// The workloads that a Server selects from, if they could not be listed.
@@ -216,6 +220,7 @@ fn explains(kind: FindingKind) -> bool {
         | FindingKind::Displaced
         | FindingKind::DisplacedInPart
         | FindingKind::NeverReached
+        | FindingKind::NeverReachedElsewhere
         | FindingKind::NotServed
         | FindingKind::Unused
         | FindingKind::UnusedOffered
@@ -276,6 +281,7 @@ fn placed(
         | FindingKind::Displaced
         | FindingKind::DisplacedInPart
         | FindingKind::NeverReached
+        | FindingKind::NeverReachedElsewhere
         | FindingKind::NotServed
         | FindingKind::Overlaps
         | FindingKind::ForeignIdentity

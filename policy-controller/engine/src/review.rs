@@ -40,8 +40,8 @@ impl Snapshot {
         let relevant = |finding: &Finding| match finding.kind {
             // Beside which proxies a policy is for is not known here, and the status says it.
             FindingKind::PrecedenceDiffers => false,
-            // The user may not be allowed to read that namespace.
-            FindingKind::ForeignClientMissing => false,
+            // The user may not be allowed to read that namespace, and could guess what is in it.
+            FindingKind::ForeignClientMissing | FindingKind::NeverReachedElsewhere => false,
             // The object that refers to it may come after it.
             FindingKind::Unused | FindingKind::UnusedOffered | FindingKind::UnusedGrant => false,
             // What delegates to its target may come after it.

@@ -5,6 +5,8 @@ mod common;
 mod limits;
 
 use common::{NEIGHBOUR, POD, Who, ask, conditions, mesh_tls, policy, server};
+use policy_crds::Kind;
+use policy_engine::findings::FindingKind;
 use policy_engine::{Compiled, ControllerConfig};
 
 /// The groups of a shop for books and their authors.
@@ -300,34 +302,66 @@ fn a_group_can_be_a_child_of_an_inbound_route_that_it_consents_to() {
     assert_eq!(answers(consent, "{path: '/books/:id'}, {routeGroupRef: {name: gone}}"), refused);
 }
 
-/// A parameter took paths from a longer static text, because its route had no rest.
+/// A route for the requests of path `/payroll` alone, older than every binding.
+const PAYROLL: &str = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+                       metadata: {name: acquisition, namespace: shop, \
+                       creationTimestamp: '2020-01-01T00:00:00Z'}\n\
+                       spec: {parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}], \
+                       rules: [{matches: [{path: {type: Exact, value: /payroll}}, \
+                       {path: {type: Exact, value: /payroll/}}]}]}\n";
+
+/// The findings about groups: object, kind, field and message.
+fn findings(documents: &[&str]) -> Vec<(String, FindingKind, String, String)> {
+    let found = compiled("HTTP/1", documents).findings().into_iter();
+    let found = found.filter(|found| found.object.kind == Kind::HttpRouteGroup);
+    found.map(|found| (found.object.to_string(), found.kind, found.field, found.message)).collect()
+}
+
 #[test]
-fn static_text_comes_before_parameters_segment_by_segment() {
-    let prefix = "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
-                  metadata: {name: prefix, namespace: shop}\n\
-                  spec:\n  parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]\n\
-                  \x20 rules: [{matches: [{path: {type: PathPrefix, value: /private}}]}]\n";
-    let all = [
-        group("admin", "{path: '/admin/*rest'}"),
-        group("open", "{path: '/:tenant/:item'}, {path: '/:tenant/:item/*more'}"),
-        binding("admin", "{name: admin}"),
-        binding("open", "{name: open}"),
-        grant("alice", "HttpRouteBinding", "admin", "alice"),
-        policy("open", "group: portcullis.dev, kind: HttpRouteBinding, name: open", ""),
-        prefix.to_owned(),
-    ];
-    let found = compiled("HTTP/1", &all.each_ref().map(String::as_str));
-    let admin = pair("allow", "unauthorized");
-    let nobody = pair("unauthorized", "unauthorized");
-    let open = pair("allow", "allow");
-    let asks = [
-        "GET /admin/users",
-        "GET /admin/users/5",
-        "GET /private/x",
-        "GET /private/x/y",
-        "GET /a/b",
-        "GET /a/b/c",
-    ];
-    let wanted = [admin.clone(), admin, nobody.clone(), nobody, open.clone(), open];
-    assert_eq!(verdicts(&found, &asks), wanted);
+fn the_author_of_a_shared_group_is_told_nothing_of_the_routes_of_those_who_use_it() {
+    let shared = in_namespace("lib", "HttpRouteGroup", "common", "routes: [{path: /payroll}]");
+    let grant = "apiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\n\
+                 metadata: {name: g, namespace: lib}\n\
+                 spec: {from: [{group: portcullis.dev, kind: HttpRouteBinding, namespace: shop}], \
+                 to: [{group: portcullis.dev, kind: HttpRouteGroup, name: common}]}\n";
+    let bound = binding("web", "{name: common, namespace: lib}");
+    let hidden = (
+        "HttpRouteGroup lib/common".to_owned(),
+        FindingKind::NeverReachedElsewhere,
+        "spec.routes[0]".to_owned(),
+        "never reached: on every Server that has it other routes match the same requests first"
+            .to_owned(),
+    );
+    assert_eq!(findings(&[PAYROLL, &shared, grant, &bound]), [hidden]);
+    // Who has the Server may know.
+    let own = group("common", "{path: /payroll}");
+    let named = (
+        "HttpRouteGroup shop/common".to_owned(),
+        FindingKind::NeverReached,
+        "spec.routes[0]".to_owned(),
+        "never reached: HTTPRoute shop/acquisition matches the same requests first".to_owned(),
+    );
+    assert_eq!(findings(&[PAYROLL, &own, &binding("web", "{name: common}")]), [named]);
+}
+
+#[test]
+fn a_group_that_an_inboundroute_delegates_to_is_used() {
+    let consents = "delegatedFrom: [{fqdn: a.io}], routes: [{path: /books}]";
+    let group = object("HttpRouteGroup", "books", consents);
+    let root = |child: &str| {
+        let host = "fqdn: a.io, targetRef: {group: policy.linkerd.io, kind: Server, name: web}";
+        let delegate = format!("delegate: {{kind: {child}, name: books}}");
+        let routes = format!("routes: [{{match: /books, {delegate}}}]");
+        object("InboundRoute", "root", &format!("virtualhost: {{{host}}}, {routes}"))
+    };
+    assert_eq!(findings(&[&group, &root("HttpRouteGroup")]), []);
+    let unused = (
+        "HttpRouteGroup shop/books".to_owned(),
+        FindingKind::Unused,
+        "metadata.name".to_owned(),
+        "no HttpRouteBinding, no group and no InboundRoute refers to it: no Server has its routes"
+            .to_owned(),
+    );
+    assert_eq!(findings(&[&group]), [unused.clone()]);
+    assert_eq!(findings(&[&group, &root("InboundRoute")]), [unused]);
 }

@@ -49,10 +49,12 @@ pub enum FindingKind {
     DisplacedInPart,
     /// A match is never reached, because an earlier one takes all of its requests.
     NeverReached,
+    /// The same on Servers of other namespaces. Not reported to users who may not read these.
+    NeverReachedElsewhere,
     /// A policy is about an InboundRoute for which no Server answers.
     NotServed,
-    /// A route is the only one of a Server that has grants of its own, which would apply to every
-    /// request without the route; or an object keeps a Server in a tree that would be open otherwise.
+    /// A route or binding is the only one of a Server that has grants of its own, which would apply to
+    /// every request without it; or an object keeps a Server in a tree that would be open otherwise.
     OnlyRoute,
     /// A ServiceAccount of the object's own namespace does not exist.
     ClientMissing,

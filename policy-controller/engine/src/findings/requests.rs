@@ -8,7 +8,9 @@ use crate::query::policy::AttachedRoutesOf;
 use crate::query::requests::{BindingRoutesOf, DescribedRoute, DescribedRoutesOf};
 use crate::resolve::requests::server_of;
 use crate::view::shadowed;
-use policy_core::{HeaderMatch, PathHandling, QueryMatch, RequestMatch, Route, ValueMatch};
+use policy_core::{
+    HeaderMatch, ObjectRef, PathHandling, QueryMatch, RequestMatch, Route, ValueMatch,
+};
 use policy_crds::{Kind, Object, ObjectKey, annotation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,18 +28,28 @@ impl Finder<'_> {
         let list = if key.kind == Kind::GrpcService { "methods" } else { "routes" };
         let described = self.query(&DescribedRoutesOf(key.clone()));
         let own = described.routes.iter().filter(|route| route.holder == *key);
-        let mut unreached: Unreached =
-            own.filter_map(|route| Some((route.place, contradiction(route)?))).collect();
-        unreached.extend(self.hidden_everywhere(key));
-        let finding_of = |(place, message): (usize, String)| {
-            finding(key, FindingKind::NeverReached, &format!("spec.{list}[{place}]"), message)
+        let contradicting = own.filter_map(|route| {
+            Some((route.place, (FindingKind::NeverReached, contradiction(route)?)))
+        });
+        let mut unreached: BTreeMap<usize, (FindingKind, String)> = contradicting.collect();
+        let (kind, hidden) = self.hidden_everywhere(key);
+        for (place, message) in hidden {
+            unreached.entry(place).or_insert((kind, message));
+        }
+        let finding_of = |(place, (kind, message)): (usize, (FindingKind, String))| {
+            finding(key, kind, &format!("spec.{list}[{place}]"), message)
         };
         unreached.into_iter().map(finding_of).collect()
     }
 
-    /// The routes that others hide on every Server that has them.
-    fn hidden_everywhere(&mut self, key: &ObjectKey) -> Unreached {
+    /// The routes that others hide on every Server that has them. Where one of these is in another
+    /// namespace, the author may not be allowed to know of it.
+    fn hidden_everywhere(&mut self, key: &ObjectKey) -> (FindingKind, Unreached) {
         let servers = self.query(&EffectiveServersOf(key.clone())).servers.clone();
+        let kind = match servers.iter().all(|server| server.namespace == key.namespace) {
+            true => FindingKind::NeverReached,
+            false => FindingKind::NeverReachedElsewhere,
+        };
         let mut everywhere: Option<Unreached> = None;
         for server in servers {
             let mut here = self.hidden(key, &server);
@@ -49,7 +61,16 @@ impl Finder<'_> {
                 }
             });
         }
-        everywhere.unwrap_or_default()
+        let mut everywhere = everywhere.unwrap_or_default();
+        if kind == FindingKind::NeverReachedElsewhere {
+            for message in everywhere.values_mut() {
+                *message =
+                    "never reached: on every Server that has it other routes match the same \
+                            requests first"
+                        .to_owned();
+            }
+        }
+        (kind, everywhere)
     }
 
     fn hidden(&mut self, key: &ObjectKey, server: &ObjectKey) -> Unreached {
@@ -63,7 +84,7 @@ impl Finder<'_> {
             let routes = self.query(&BindingRoutesOf(binding));
             for route in routes.routes.iter().filter(|route| route.holder == *key) {
                 match hidden.iter().find(|(matches, _)| **matches == route.matches[..]) {
-                    Some((_, message)) => _ = found.insert(route.place, message.clone()),
+                    Some((_, other)) => _ = found.insert(route.place, message(other, key)),
                     None => _ = reached.insert(route.place),
                 }
             }
@@ -80,8 +101,17 @@ impl Finder<'_> {
     }
 }
 
-/// The matches of routes all of whose matches others have first, with a message.
-fn hidden_routes(routes: &[Arc<Route>], paths: PathHandling) -> Vec<(&[RequestMatch], String)> {
+/// The message about a route that another one hides, for the author of a group.
+fn message(other: &ObjectRef, group: &ObjectKey) -> String {
+    let other = match other.namespace() == &*group.namespace {
+        true => other.to_string(),
+        false => "a route of another namespace".to_owned(),
+    };
+    format!("never reached: {other} matches the same requests first")
+}
+
+/// The matches of routes all of whose matches others have first, with the first of these.
+fn hidden_routes(routes: &[Arc<Route>], paths: PathHandling) -> Vec<(&[RequestMatch], &ObjectRef)> {
     let mut by_route: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for one in shadowed(routes, paths) {
         by_route.entry(one.route).or_default().push(one.by);
@@ -93,7 +123,7 @@ fn hidden_routes(routes: &[Arc<Route>], paths: PathHandling) -> Vec<(&[RequestMa
             return None;
         }
         let other = routes.get(*others.first()?)?.origin.object()?;
-        Some((&matches[..], format!("never reached: {other} matches the same requests first")))
+        Some((&matches[..], other))
     });
     hidden.collect()
 }

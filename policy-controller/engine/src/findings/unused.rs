@@ -35,7 +35,11 @@ impl Finder<'_> {
         let own = &object.meta.key;
         let named = object.references().into_iter();
         let keys = named.filter_map(|ObjectReference { field, what }| match (field, what) {
-            (Field::Authentication | Field::Include, ReferenceTarget::One(key)) => Some(key),
+            // Labels select InboundRoutes alone.
+            (
+                Field::Authentication | Field::Include | Field::Delegate,
+                ReferenceTarget::One(key),
+            ) => Some(key),
             _ => None,
         });
         let keys: Vec<ObjectKey> = keys.collect();
@@ -72,7 +76,9 @@ fn without_use(kind: Kind) -> Option<&'static str> {
     if matches!(kind, Kind::MeshTlsAuthentication | Kind::NetworkAuthentication) {
         Some("no AuthorizationPolicy refers to it: it grants nothing by itself")
     } else if kind == Kind::HttpRouteGroup {
-        Some("no HttpRouteBinding and no group refers to it: no Server has its routes")
+        Some(
+            "no HttpRouteBinding, no group and no InboundRoute refers to it: no Server has its routes",
+        )
     } else if kind == Kind::GrpcService {
         Some("no GrpcServiceBinding refers to it: no Server has its methods as routes")
     } else {
