@@ -85,6 +85,17 @@ impl Kind {
         Self::ALL.into_iter().filter(|kind| kind.is_route())
     }
 
+    /// True if it is a kind of binding, which brings routes of groups or services to a Server.
+    pub fn is_binding(self) -> bool {
+        matches!(self, Self::HttpRouteBinding | Self::GrpcServiceBinding)
+    }
+
+    /// The kinds of objects by which a Server is decided route by route: routes and bindings. An
+    /// InboundRoute does so on the hosts of its tree.
+    pub fn attached() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|kind| kind.is_route() || kind.is_binding())
+    }
+
     /// The kind of this group and name as a ReferenceGrant spells them: groups compare without case,
     /// kinds byte by byte.
     fn granted(group: &str, kind: &str) -> Option<Self> {

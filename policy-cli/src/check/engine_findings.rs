@@ -111,7 +111,7 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
             context.whole || found.other.as_ref().is_some_and(declares)
         }
         FindingKind::OnlyRoute => found.other.as_ref().is_some_and(|server| {
-            Kind::routes().all(|kind| context.permissions.can_list(kind, &server.namespace))
+            Kind::attached().all(|kind| context.permissions.can_list(kind, &server.namespace))
         }),
         // Policies of other namespaces may be in other folders.
         FindingKind::UnusedOffered => context.whole,

@@ -7,7 +7,7 @@ use crate::incremental::Memo;
 use crate::index::Index;
 use crate::query::workload::MAX_EXAMINED;
 use crate::source::{Batch, Change};
-use policy_crds::{FieldError, Object};
+use policy_crds::{FieldError, Object, ObjectKey};
 use std::sync::Arc;
 
 /// An object that does not exist yet is younger than every other.
@@ -34,6 +34,7 @@ impl Snapshot {
             object.meta.created = Some(YOUNGEST);
         }
         let object = Arc::new(object);
+        let bound = self.bound_only_by(&object.meta.key);
         let changes = vec![Change::Apply(object.clone())];
         self.index.apply(&Batch { changes, ..Batch::default() });
         let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, MAX_EXAMINED);
@@ -48,7 +49,7 @@ impl Snapshot {
             FindingKind::NotServed => false,
             // The policies of a new Server may come after it.
             FindingKind::GrantsNobody { .. } => exists,
-            // Reported when the route is deleted.
+            // Reported when the object is deleted, or names its Server no longer.
             FindingKind::OnlyRoute => false,
             FindingKind::Dangling(_)
             | FindingKind::Ineffective(_)
@@ -65,7 +66,18 @@ impl Snapshot {
             | FindingKind::GrantsEvery
             | FindingKind::TrustsRoutes => true,
         };
-        finder.of(&object).into_iter().filter(relevant).map(FieldError::from).collect()
+        let mut found: Vec<Finding> = finder.of(&object).into_iter().filter(relevant).collect();
+        found.extend(finder.leaves(&object.meta.key, &bound));
+        found.into_iter().map(FieldError::from).collect()
+    }
+
+    /// The Servers that nothing else binds to routes than an object as it is stored, if it is.
+    fn bound_only_by(&self, key: &ObjectKey) -> Vec<ObjectKey> {
+        let Some(stored) = self.index.object(key) else { return Vec::new() };
+        // What is computed here does not hold for the index that has the new object.
+        let mut memo = Memo::default();
+        let mut finder = Finder::new(&self.index, &mut memo, &self.config, MAX_EXAMINED);
+        finder.bound_only_by(stored)
     }
 
     /// Findings that hold without the object, and may surprise the user who deletes it.

@@ -1,4 +1,4 @@
-//! Servers on which nothing is granted, and routes without which more would be.
+//! Servers on which nothing is granted, and routes and bindings without which more would be.
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
@@ -7,9 +7,10 @@ use crate::index::parents;
 use crate::query::delegation::{DelegatedRoutesOf, TreeHostsOf};
 use crate::query::grant::ServerGrants;
 use crate::query::policy::AttachedRoutesOf;
+use crate::resolve::requests::server_of;
 use policy_core::{DefaultPolicy, ObjectRef, Route};
 use policy_crds::resource::Server;
-use policy_crds::{Body, Object, ObjectKey, Resource};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 
 impl Finder<'_> {
@@ -44,41 +45,85 @@ impl Finder<'_> {
         Some(finding(key, kind, "spec.accessPolicy", message.to_owned()))
     }
 
-    /// Findings about Servers of which this is the only route, and that have grants of their own:
-    /// requests that the route does not match are denied now and would be permitted without it.
-    pub(crate) fn only_route(&mut self, route: &Object) -> Vec<Finding> {
-        let key = &route.meta.key;
-        let servers: BTreeSet<ObjectKey> = parents(route)
-            .iter()
-            .filter_map(|parent| ObjectKey::server_of(parent, &key.namespace))
-            .collect();
-        let mut findings = Vec::new();
+    /// Findings about Servers of which this is the only route or binding, and that have grants of their
+    /// own: requests that it does not match are denied now and would be permitted without it.
+    pub(crate) fn only_route(&mut self, object: &Object) -> Vec<Finding> {
+        let key = &object.meta.key;
         let mut without = None;
-        for server in servers {
-            // A tree keeps the Server closed without the route, too.
-            if self.query(&TreeHostsOf(server.clone())).bound {
-                continue;
-            }
-            let attached = self.query(&AttachedRoutesOf(server.clone()));
-            // Of two that are accepted one is left.
-            let several = attached.routes.len() > 1;
-            if !attached.bound || several || !self.grants(&server) {
-                continue;
-            }
+        let mut findings = Vec::new();
+        for server in self.bound_only_by(object) {
             let without = without.get_or_insert_with(|| self.without(key));
             let (after, _) =
                 Memo::default().query(&AttachedRoutesOf(server.clone()), without, self.config);
             if after.bound {
                 continue;
             }
+            let (word, field) = words(key.kind);
             let message = format!(
-                "is the only route of {server}: without it, what is granted on the Server holds for \
+                "is the only {word} of {server}: without it, what is granted on the Server holds for \
                  every request, not only for what it matches"
             );
-            let found = finding(key, FindingKind::OnlyRoute, "spec.parentRefs", message);
+            let found = finding(key, FindingKind::OnlyRoute, field, message);
             findings.push(Finding { other: Some(server), ..found });
         }
         findings
+    }
+
+    /// Findings about Servers that an object bound to routes until it was changed, which nothing binds
+    /// now, and that have grants of their own. `before`: the Servers that may be left.
+    pub(crate) fn leaves(&mut self, object: &ObjectKey, before: &[ObjectKey]) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for server in before {
+            let bound = self.query(&AttachedRoutesOf(server.clone())).bound
+                || self.query(&TreeHostsOf(server.clone())).bound;
+            if bound || !self.grants(server) {
+                continue;
+            }
+            let (word, field) = words(object.kind);
+            let message = format!(
+                "was the only {word} of {server}: what is granted on the Server holds for every \
+                 request now, not only for what it matched"
+            );
+            let found = finding(object, FindingKind::OnlyRoute, field, message);
+            findings.push(Finding { other: Some(server.clone()), ..found });
+        }
+        findings
+    }
+
+    /// The Servers with grants of their own that are bound to routes and have none of another object;
+    /// others may bind them without.
+    pub(crate) fn bound_only_by(&mut self, object: &Object) -> Vec<ObjectKey> {
+        let own = object.meta.key.to_ref();
+        let mut servers = Vec::new();
+        for server in self.servers_bound_by(object) {
+            // A tree keeps the Server closed without the route, too.
+            if self.query(&TreeHostsOf(server.clone())).bound {
+                continue;
+            }
+            let attached = self.query(&AttachedRoutesOf(server.clone()));
+            // A binding brings many routes. Of two objects that are accepted one is left.
+            let others = attached.routes.iter().any(|route| route.origin.object() != Some(&own));
+            if attached.bound && !others && self.grants(&server) {
+                servers.push(server);
+            }
+        }
+        servers
+    }
+
+    /// The Servers that a route or binding names, or may name.
+    fn servers_bound_by(&self, object: &Object) -> BTreeSet<ObjectKey> {
+        let key = &object.meta.key;
+        if !key.kind.is_binding() {
+            let named = parents(object).iter();
+            return named.filter_map(|it| ObjectKey::server_of(it, &key.namespace)).collect();
+        }
+        match server_of(object) {
+            Some(server) => [server].into(),
+            None => {
+                let all = self.index.list(Kind::Server, &key.namespace);
+                all.map(|server| server.meta.key.clone()).collect()
+            }
+        }
     }
 
     /// True if something is granted on the Server itself.
@@ -87,5 +132,13 @@ impl Finder<'_> {
         let Body::Valid(Resource::Server(own)) = &object.body else { return false };
         own.access_policy != DefaultPolicy::Deny
             || !self.query(&ServerGrants(server.clone())).authorizations.is_empty()
+    }
+}
+
+/// The word for an object that binds a Server, and the field that names the Server.
+fn words(kind: Kind) -> (&'static str, &'static str) {
+    match kind.is_binding() {
+        true => ("binding", "spec.targetRef"),
+        false => ("route", "spec.parentRefs"),
     }
 }

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod bindings;
+
 const WORLD: &str = "
 {apiVersion: v1, kind: Namespace, metadata: {name: shop}}
 ---

@@ -82,8 +82,8 @@ fn required(
     }
 }
 
-/// Returns the webhook that warns a client that deletes a route or an InboundRoute when a Server then
-/// grants more. It denies nothing and has a short timeout. Deletions by the control plane (the objects of a
+/// Returns the webhook that warns a client that deletes a route, a binding or an InboundRoute when a
+/// Server then grants more. It denies nothing and has a short timeout. Deletions by the control plane (the objects of a
 /// namespace, dependents of a deleted object) are excluded, because no user reads their warnings.
 fn deletions(installation: &Installation) -> ValidatingWebhook {
     let conditions = vec![
@@ -91,7 +91,7 @@ fn deletions(installation: &Installation) -> ValidatingWebhook {
         condition("may-close-a-server", may_close()),
         condition("somebody-reads-it", not_by(&COLLECTORS)),
     ];
-    let kinds = Kind::routes().chain([Kind::InboundRoute]);
+    let kinds = Kind::attached().chain([Kind::InboundRoute]);
     let rules = rules(kinds, &["DELETE"], "Namespaced");
     ValidatingWebhook {
         failure_policy: Some("Ignore".to_owned()),
@@ -253,7 +253,7 @@ fn has_server() -> String {
     )
 }
 
-/// CEL: the object is an InboundRoute, or a route as of [`has_server`].
+/// CEL: the object is an InboundRoute or a binding, or a route as of [`has_server`].
 fn may_close() -> String {
     format!("request.kind.group == '{OWN_GROUP}' || {}", has_server())
 }

@@ -55,10 +55,11 @@ fn deletes_the_object(request: &AdmissionRequest<'_>) -> bool {
     request.subresource.is_empty() && request.operation == "DELETE"
 }
 
-/// Checks a deletion of a route or an InboundRoute. Other objects never restrict access, but without
-/// its last route a Server is decided as a whole, and without its last InboundRoute by its own policy.
+/// Checks a deletion of a route, a binding or an InboundRoute. Other objects never restrict access, but
+/// without its last route or binding a Server is decided as a whole, and without its last InboundRoute
+/// by its own policy.
 fn deletion(kind: Kind, request: &AdmissionRequest<'_>) -> Verdict {
-    let restricts = kind.is_route() || kind == Kind::InboundRoute;
+    let restricts = kind.is_route() || kind.is_binding() || kind == Kind::InboundRoute;
     let Some(old) = request.old.filter(|_| restricts) else { return Verdict::OutOfScope };
     if is_being_deleted(old) || coverage(kind, old, false) != Coverage::Policy {
         return Verdict::OutOfScope;

@@ -93,7 +93,14 @@ fn what_is_refused_when_nobody_answers_is_policy_and_nothing_else() {
             (
                 "deletions.admission.portcullis.dev",
                 "Ignore",
-                vec!["httproutes", "httproutes", "grpcroutes", "inboundroutes"],
+                vec![
+                    "httproutes",
+                    "httproutes",
+                    "grpcroutes",
+                    "httproutebindings",
+                    "grpcservicebindings",
+                    "inboundroutes",
+                ],
             ),
             ("workloads.admission.portcullis.dev", "Ignore", vec!["pods", "namespaces"]),
             ("cluster.admission.portcullis.dev", "Fail", vec!["routeadmissionpolicies"]),

@@ -112,7 +112,7 @@ fn operations_and_subresources_that_change_no_object() {
 }
 
 #[test]
-fn a_deletion_is_looked_at_where_it_takes_a_route_or_a_tree_from_a_server_and_is_never_refused() {
+fn a_deletion_is_looked_at_where_it_takes_routes_or_a_tree_from_a_server_and_is_never_refused() {
     let route =
         |kind: Kind, parent: &str| object(kind, &format!("{{parentRefs: [{parent}], rules: []}}"));
     let deleted = |old: &Value| {
@@ -137,10 +137,12 @@ fn a_deletion_is_looked_at_where_it_takes_a_route_or_a_tree_from_a_server_and_is
         );
         assert_eq!(deleted(&ending), "passed", "{kind:?}");
     }
-    for spec in ["{routes: []}", "7"] {
-        assert_eq!(deleted(&value(&object(Kind::InboundRoute, spec))), "deletes", "{spec}");
+    for kind in [Kind::InboundRoute, Kind::HttpRouteBinding, Kind::GrpcServiceBinding] {
+        for spec in ["{routes: []}", "7"] {
+            assert_eq!(deleted(&value(&object(kind, spec))), "deletes", "{kind:?} {spec}");
+        }
     }
-    for other in [Kind::Server, Kind::RouteAdmissionPolicy] {
+    for other in [Kind::Server, Kind::RouteAdmissionPolicy, Kind::HttpRouteGroup] {
         assert_eq!(deleted(&value(&object(other, BROKEN))), "passed");
     }
 }
