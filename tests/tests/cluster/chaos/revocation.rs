@@ -372,6 +372,152 @@ fn trees(n: &mut Namespaces<'_>) -> Vec<Case> {
     cases
 }
 
+/// An object of this project's kinds.
+fn own(kind: Kind, ns: &str, name: &str, spec: &str) -> String {
+    object(kind.as_str(), ns, name, spec).replace("policy.linkerd.io/v1alpha1", OWN)
+}
+
+/// What describes requests, binds them to the Server and selects among them, for one kind of API.
+struct Described {
+    protocol: &'static str,
+    asks: Question<'static>,
+    group: Kind,
+    /// The group or service with the requests that are asked about, with others, and with one twice.
+    described: [&'static str; 3],
+    /// The binding, and the list in which it names the group.
+    binding: (Kind, &'static str),
+    class: Kind,
+    /// The class but for its selector, which is by path, and the paths of the requests that are asked
+    /// about, of others, and of none.
+    selector: &'static str,
+    paths: [&'static str; 3],
+}
+
+const DESCRIBED: [Described; 2] = [
+    Described {
+        protocol: "HTTP/1",
+        asks: CLIENT,
+        group: Kind::HttpRouteGroup,
+        described: [
+            "routes: [{path: /get}, {path: /b}]",
+            "routes: [{path: /a}, {path: /b}]",
+            "routes: [{path: /get}, {path: /get}]",
+        ],
+        binding: (Kind::HttpRouteBinding, "routeRefs"),
+        class: Kind::HttpRouteClass,
+        selector: "targetRef: {group: policy.linkerd.io, kind: Server, name: web}, routeSelector",
+        paths: ["/get", "/b", "no-path"],
+    },
+    Described {
+        protocol: "gRPC",
+        asks: CALLER,
+        group: Kind::GrpcService,
+        described: [
+            "service: shop.Carts, methods: [{name: Add}, {name: B}]",
+            "service: shop.Carts, methods: [{name: A}, {name: B}]",
+            "service: shop.Carts, methods: [{name: Add}, {name: Add}]",
+        ],
+        binding: (Kind::GrpcServiceBinding, "serviceRefs"),
+        class: Kind::GrpcServiceClass,
+        selector: "targetRef: {group: portcullis.dev, kind: GrpcService, name: group}, \
+                   methodSelector",
+        paths: ["/shop.Carts/Add", "/shop.Carts/B", "no-path"],
+    },
+];
+
+/// What a policy grants on a binding or on a class goes with every object on which it depends. A binding
+/// that comes, too, takes away what the Server grants besides.
+fn requests(n: &mut Namespaces<'_>) -> Vec<Case> {
+    DESCRIBED.iter().flat_map(|described| of_requests(described, n)).collect()
+}
+
+fn of_requests(of: &Described, n: &mut Namespaces<'_>) -> Vec<Case> {
+    let [asked, others, twice] = of.described;
+    let (binding_kind, refs) = of.binding;
+    let [selected, unselected, none] = of.paths;
+    let group = |ns: &str, spec: &str| own(of.group, ns, "group", spec);
+    let class = |ns: &str, path: &str| {
+        let selector = format!("{{matchLabels: {{http.linkerd.io/path: {path}}}}}");
+        own(of.class, ns, "class", &format!("{}: {selector}", of.selector))
+    };
+    let binding = |ns: &str, named: &str| {
+        let target = "targetRef: {group: policy.linkerd.io, kind: Server, name: web}";
+        own(binding_kind, ns, "binding", &format!("{target}, {refs}: [{{name: {named}}}]"))
+    };
+    let on = |kind: Kind, name: &str| {
+        format!("group: {}, kind: {}, name: {name}", kind.group(), kind.as_str())
+    };
+    let base = |ns: &str, target: &str| {
+        let protocol = format!("proxyProtocol: {}", of.protocol);
+        let port = format!("{}{}", pod(ns, "web", "web", ""), server(ns, &protocol));
+        [port, mesh(ns, "x.y"), policy(ns, target, MESH), group(ns, asked)].concat()
+    };
+    let on_binding =
+        |ns: &str| format!("{}{}", base(ns, &on(binding_kind, "binding")), binding(ns, "group"));
+    let on_class = |ns: &str| {
+        let bound = format!("{}{}", base(ns, &on(of.class, "class")), binding(ns, "group"));
+        format!("{bound}{}", class(ns, selected))
+    };
+    type Text<'a> = &'a dyn Fn(&str) -> String;
+    let invalid = |ns: &str| binding(ns, "group").replace("kind: Server", "kind: Sewer");
+    let unbound = |ns: &str| base(ns, ON_SERVER);
+    let ways: [(Kind, &str, Text<'_>, Text<'_>, bool); 11] = [
+        (of.group, "updated", &on_binding, &|ns| group(ns, others), false),
+        (of.group, "made invalid", &on_binding, &|ns| group(ns, twice), false),
+        (of.group, "deleted", &on_binding, &|ns| group(ns, asked), true),
+        (binding_kind, "created", &unbound, &|ns| binding(ns, "missing"), false),
+        (binding_kind, "updated", &on_binding, &|ns| binding(ns, "missing"), false),
+        (binding_kind, "made invalid", &on_binding, &invalid, false),
+        (binding_kind, "deleted", &on_binding, &|ns| binding(ns, "group"), true),
+        (of.class, "updated", &on_class, &|ns| class(ns, unselected), false),
+        (of.class, "made invalid", &on_class, &|ns| class(ns, none), false),
+        (of.class, "deleted", &on_class, &|ns| class(ns, selected), true),
+        (
+            Kind::AuthorizationPolicy,
+            "on a class deleted",
+            &on_class,
+            &|ns| policy(ns, &on(of.class, "class"), MESH),
+            true,
+        ),
+    ];
+    let case = |(kind, how, setup, change, deletes): (Kind, _, Text<'_>, Text<'_>, bool)| {
+        let ns = n.next();
+        let change = change(&ns);
+        let change = if deletes { Change::Delete(change) } else { Change::Apply(change) };
+        Case::new(kind, how, &ns, setup(&ns), change).asked(of.asks)
+    };
+    ways.into_iter().map(case).collect()
+}
+
+/// A group of another namespace, which a grant lets this one bind.
+fn groups_from_elsewhere(n: &mut Namespaces<'_>) -> Vec<Case> {
+    let grant = |ns: &str, from: &str| {
+        let spec = format!(
+            "from: [{{group: portcullis.dev, kind: HttpRouteBinding, namespace: {from}}}], \
+             to: [{{group: portcullis.dev, kind: HttpRouteGroup, name: group}}]"
+        );
+        object("ReferenceGrant", ns, "g", &spec)
+    };
+    let mut case = |how, change: &dyn Fn(&str, &str) -> Change| {
+        let (ns, other) = (n.next(), n.next());
+        let binding = format!(
+            "targetRef: {{group: policy.linkerd.io, kind: Server, name: web}}, \
+             routeRefs: [{{name: group, namespace: {other}}}]"
+        );
+        let setup = [
+            shop(&ns),
+            own(Kind::HttpRouteBinding, &ns, "binding", &binding),
+            own(Kind::HttpRouteGroup, &other, "group", "routes: [{path: /get}]"),
+            grant(&other, &ns),
+        ];
+        Case::new(Kind::ReferenceGrant, how, &ns, setup.concat(), change(&ns, &other))
+    };
+    vec![
+        case("of a group updated", &|_, other| Change::Apply(grant(other, "elsewhere"))),
+        case("of a group deleted", &|ns, other| Change::Delete(grant(other, ns))),
+    ]
+}
+
 fn workloads(n: &mut Namespaces<'_>) -> Vec<Case> {
     let mut cases = Vec::new();
     let ns = n.annotated(OPEN);
@@ -425,12 +571,27 @@ fn workloads(n: &mut Namespaces<'_>) -> Vec<Case> {
 
 fn cases(prefix: &str) -> (String, Vec<Case>) {
     let mut namespaces = Namespaces { prefix, count: 0, yaml: String::new() };
-    let of =
-        [servers, authorizations, authentications, routes, across_namespaces, workloads, trees];
+    let of = [
+        servers,
+        authorizations,
+        authentications,
+        routes,
+        requests,
+        groups_from_elsewhere,
+        across_namespaces,
+        workloads,
+        trees,
+    ];
     let cases: Vec<Case> = of.iter().flat_map(|of| of(&mut namespaces)).collect();
-    // What permits nothing takes nothing away: a rate limit's requests are refused by number, and
-    // references to a ServiceAccount name who it stands for, whether it exists or not.
-    let none = [Kind::HttpLocalRateLimitPolicy, Kind::ServiceAccount];
+    // What permits nothing takes nothing away: a rate limit's requests are refused by number, effects
+    // are on what is permitted, and references to a ServiceAccount name who it stands for, whether it
+    // exists or not.
+    let none = [
+        Kind::HttpLocalRateLimitPolicy,
+        Kind::TimeoutPolicy,
+        Kind::HeaderRewritePolicy,
+        Kind::ServiceAccount,
+    ];
     let watched = Kind::watched();
     let expected: BTreeSet<Kind> = watched.filter(|kind| !none.contains(kind)).collect();
     assert_eq!(cases.iter().map(|case| case.kind).collect::<BTreeSet<_>>(), expected);
