@@ -48,7 +48,8 @@ pub enum Feature {
     TimeoutPolicies,
     /// Rewriting of request headers under conditions.
     HeaderRewrites,
-    /// Rewriting of request headers without which a request must not be forwarded.
+    /// Rewriting of request headers without which a request must not be forwarded, and the failure
+    /// that stands for one.
     RequiredRewrites,
 }
 
@@ -247,11 +248,11 @@ pub fn of_exemption(exemption: &Exemption) -> BTreeSet<Feature> {
 pub fn of_effect(effect: &Filter) -> Option<Feature> {
     let Filter { source: _, kind } = effect;
     match kind {
+        kind if kind.is_required() => Some(Feature::RequiredRewrites),
         FilterKind::RequestHeaders(_) | FilterKind::Redirect(_) | FilterKind::Failure(_) => None,
         FilterKind::ResponseHeaders(_) => Some(Feature::ResponseHeaders),
         FilterKind::Timeout(_) => Some(Feature::Timeouts),
         FilterKind::Timeouts(_) => Some(Feature::TimeoutPolicies),
-        FilterKind::Rewrite(rewrite) if rewrite.required => Some(Feature::RequiredRewrites),
         FilterKind::Rewrite(_) => Some(Feature::HeaderRewrites),
     }
 }

@@ -100,7 +100,7 @@ impl FilterKind {
     pub fn is_required(&self) -> bool {
         match self {
             Self::Rewrite(rewrite) => rewrite.required,
-            Self::Failure(_) => true,
+            Self::Failure(failure) => failure.required,
             Self::RequestHeaders(_)
             | Self::ResponseHeaders(_)
             | Self::Redirect(_)
@@ -225,6 +225,8 @@ pub struct Failure {
     pub numerator: u32,
     /// Never 0.
     pub denominator: u32,
+    /// True if it stands for a rewrite without which no request may be forwarded.
+    pub required: bool,
 }
 
 #[cfg(test)]

@@ -11,6 +11,6 @@ pub mod replay;
 mod strategies;
 
 pub use builders::{default_policy, grant, identity, network, object, policy, route, set};
-pub use effects::{any_policy_with_effects, any_rewrite, any_timeouts};
+pub use effects::{any_policy_with_effects, any_rewrite, any_timeouts, refusal};
 pub use owned::{OwnedConnection, OwnedRequest, OwnedTls};
 pub use strategies::{any_client, any_policy, any_request};

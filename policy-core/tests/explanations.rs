@@ -274,6 +274,7 @@ fn each_effect_of_a_policy_names_its_feature() {
         (FilterKind::Timeouts(Timeouts::default()), Feature::TimeoutPolicies),
         (rewrite(false), Feature::HeaderRewrites),
         (rewrite(true), Feature::RequiredRewrites),
+        (policy_core::testing::refusal(), Feature::RequiredRewrites),
     ] {
         let mut only = route("r", vec![RequestMatch::everything()]);
         only.rules[0].effects = vec![effect("effect", kind)].into();

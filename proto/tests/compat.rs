@@ -160,12 +160,14 @@ fn contested_policy() -> impl Strategy<Value = ServerPolicy> {
         let header = vec(Just(header.clone()), 0..2);
         let matched = (prop::sample::select(matches), header)
             .prop_map(|(wanted, headers): (RequestMatch, _)| wanted.with_headers(headers));
-        (0_u8..99, matched, crowded_set()).prop_map(|(name, matched, authorizations)| {
-            Arc::new(policy_core::Route {
-                authorizations,
-                ..testing::route(&name.to_string(), vec![matched])
-            })
-        })
+        (0_u8..99, matched, crowded_set(), crowded_effects()).prop_map(
+            |(name, matched, authorizations, effects)| {
+                let route = testing::route(&name.to_string(), vec![matched]);
+                let mut route = policy_core::Route { authorizations, ..route };
+                route.rules[0].effects = effects.into();
+                Arc::new(route)
+            },
+        )
     };
     prop_oneof![
         vec(route(http), 2..4).prop_map(|routes| (Protocol::Http1, routes)),
@@ -193,6 +195,14 @@ fn crowded_set() -> impl Strategy<Value = policy_core::AuthorizationSet> {
         Vec::new(),
     ])
     .prop_map(testing::set)
+}
+
+/// Mostly none.
+fn crowded_effects() -> impl Strategy<Value = Vec<policy_core::Filter>> {
+    let rewrite = policy_core::HeaderRewrite { required: true, ..Default::default() };
+    let kinds = [removal(), testing::refusal(), FilterKind::Rewrite(rewrite)];
+    let some = prop::sample::select(kinds.to_vec()).prop_map(|kind| vec![effect(kind)]);
+    prop_oneof![3 => Just(Vec::new()), 1 => some]
 }
 
 fn crowded_route() -> impl Strategy<Value = policy_core::Route> {
@@ -223,12 +233,17 @@ fn crowded_route() -> impl Strategy<Value = policy_core::Route> {
     let matched = (path, method, headers)
         .prop_map(|(path, method, headers)| RequestMatch::new(path, method, headers, Vec::new()));
     let hosts = prop_oneof![2 => Just(Vec::new()), 1 => vec(crowded_host(), 1)];
-    (0_u8..99, vec(matched, 0..3), crowded_set(), hosts, prop::bool::weighted(0.7)).prop_map(
-        |(name, matches, authorizations, hosts, inherits_server)| policy_core::Route {
-            authorizations,
-            hosts: hosts.into(),
-            inherits_server,
-            ..testing::route(&name.to_string(), matches)
+    let parts = (vec(matched, 0..3), crowded_effects());
+    (0_u8..99, parts, crowded_set(), hosts, prop::bool::weighted(0.7)).prop_map(
+        |(name, (matches, effects), authorizations, hosts, inherits_server)| {
+            let mut route = policy_core::Route {
+                authorizations,
+                hosts: hosts.into(),
+                inherits_server,
+                ..testing::route(&name.to_string(), matches)
+            };
+            route.rules[0].effects = effects.into();
+            route
         },
     )
 }
@@ -271,9 +286,8 @@ fn check_not_wider(
             return Err(TestCaseError::fail(format!("{here:?}, but sent {encoded:#?}")));
         };
         // A proxy that rewrites nothing must not forward what has to be rewritten.
-        let required = |kind: &FilterKind| matches!(kind, FilterKind::Rewrite(one) if one.required);
         let effects = naive::effects(policy, &permit, &request.view());
-        let unwritten = effects.iter().any(|effect| required(&effect.kind));
+        let unwritten = effects.iter().any(|effect| effect.kind.is_required());
         prop_assert!(!unwritten, "must be rewritten, but sent {:#?}", encoded);
     }
     Ok(())
@@ -939,9 +953,11 @@ fn what_a_compatible_client_cannot_do_is_left_out_or_denied_and_said() {
     let rewriting =
         "effect of TimeoutPolicy test/t: rewriting of headers (`header-rewrites`): not sent";
     assert_eq!(messages(&omitted), [rewriting]);
-    let denied = route(rewrite(true));
-    assert!(!sent(&denied), "{:#?}", denied.server);
-    assert!(messages(&denied).iter().any(|line| line.contains("the route is denied")));
+    for kind in [rewrite(true), testing::refusal()] {
+        let denied = route(kind);
+        assert!(!sent(&denied), "{:#?}", denied.server);
+        assert!(messages(&denied).iter().any(|line| line.contains("the route is denied")));
+    }
     let mut policy = granted();
     let condition = SegmentCondition::new("p", 0, SegmentOperator::In, ["a"]);
     policy.authorizations =
@@ -952,6 +968,93 @@ fn what_a_compatible_client_cannot_do_is_left_out_or_denied_and_said() {
     let grant = "authorization AuthorizationPolicy test/c: a condition on a path (`captures`): \
                  not sent";
     assert_eq!(messages(&encoded), [grant]);
+}
+
+/// The change that a filter of an HTTPRoute makes.
+fn removal() -> FilterKind {
+    let remove = vec![http::HeaderName::from_static("x-admin")];
+    FilterKind::RequestHeaders(policy_core::filter::HeaderChange { remove, ..Default::default() })
+}
+
+fn effect(kind: FilterKind) -> policy_core::Filter {
+    policy_core::Filter { source: Source::Default("test".into()), kind }
+}
+
+#[test]
+fn routes_with_other_effects_never_compete() {
+    let parameter = |segments: [Segment; 2]| {
+        RequestMatch::path(PathPattern::Segments { segments: segments.into(), rest: false })
+    };
+    let (books, id) = (Segment::Literal("books".into()), Segment::Parameter("id".into()));
+    let matches =
+        [parameter([books.clone(), id]), parameter([books, Segment::Literal("new".into())])];
+    let bounds = FilterKind::Timeouts(policy_core::Timeouts::default());
+    let sent = |effects: [Vec<FilterKind>; 2]| {
+        let mut policy = granted();
+        let routes = ["a", "b"].into_iter().zip(matches.clone()).zip(effects);
+        let routes = routes.map(|((name, wanted), effects)| {
+            let mut route = testing::route(name, vec![wanted]);
+            route.rules[0].effects = effects.into_iter().map(effect).collect();
+            Arc::new(route)
+        });
+        policy.routes.routes = routes.collect();
+        names(http1_routes(&encode(&policy, &facts()).server))
+    };
+    let denied = ["proxy_unsupported"];
+    assert_eq!(sent([vec![], vec![testing::refusal()]]), denied);
+    assert_eq!(sent([vec![testing::refusal()], vec![testing::refusal()]]), denied);
+    assert_eq!(sent([vec![], vec![removal()]]), denied);
+    assert_eq!(sent([vec![removal()], vec![]]), denied);
+    // What is the same for the client does not matter.
+    assert_eq!(sent([vec![removal()], vec![removal()]]), ["a", "b"]);
+    assert_eq!(sent([vec![], vec![bounds]]), ["a", "b"]);
+}
+
+#[test]
+fn the_effects_of_a_server_hold_for_probes_and_the_default_route() {
+    let with = |kind| {
+        let mut policy = granted();
+        policy.effects = vec![effect(kind)];
+        policy.routes.otherwise = Unmatched::DefaultRoute;
+        policy.exemptions = vec![probe_from(node(), "/live")];
+        policy
+    };
+    let server = encode(&with(removal()), &facts()).server;
+    let routes = http1_routes(&server);
+    assert_eq!(names(routes), ["default", "probe"]);
+    assert_eq!(routes[0].rules[0].filters, routes[1].rules[0].filters);
+    assert_eq!(routes[1].rules[0].filters.len(), 2, "that of the Server and our own");
+
+    // A failure that is required leaves nothing that anyone could send.
+    let mut policy = with(testing::refusal());
+    let encoded = encode(&policy, &facts());
+    let routes = http1_routes(&encoded.server);
+    assert_eq!(names(routes), ["default"]);
+    assert!(routes[0].authorizations.is_empty());
+    assert!(encoded.server.authorizations.is_empty(), "{:#?}", encoded.server);
+    // On a port of unknown protocol they would permit other bytes.
+    policy.protocol = Protocol::Detect { timeout: Duration::from_secs(1) };
+    let encoded = encode(&policy, &facts());
+    assert!(encoded.server.authorizations.is_empty(), "{:#?}", encoded.server);
+    policy.effects = Vec::new();
+    assert_eq!(encode(&policy, &facts()).server.authorizations.len(), 1);
+}
+
+#[test]
+fn a_probe_below_a_route_that_is_denied_keeps_our_own_filter() {
+    let mut policy = granted();
+    let mut route = testing::route("r", vec![RequestMatch::path(PathPattern::prefix("/"))]);
+    let rewrite = policy_core::HeaderRewrite { required: true, ..Default::default() };
+    route.rules[0].effects = vec![effect(FilterKind::Rewrite(rewrite))].into();
+    policy.routes.routes = vec![Arc::new(route)];
+    policy.exemptions = vec![probe_from(node(), "/live")];
+    let encoded = encode(&policy, &facts());
+    let routes = http1_routes(&encoded.server);
+    assert_eq!(names(routes), ["probe", "r"]);
+    assert_eq!(routes[0].authorizations.len(), 1, "of the node alone");
+    assert_eq!(routes[0].rules[0].filters.len(), 1);
+    assert!(routes[1].authorizations.is_empty());
+    assert!(encoded.server.authorizations.is_empty());
 }
 
 #[test]

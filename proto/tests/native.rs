@@ -209,13 +209,15 @@ fn any_effect() -> impl Strategy<Value = Filter> {
     let redirect = (text(), text(), option::of(any::<u16>()), path, 300_u16..400).prop_map(
         |(scheme, host, port, path, status)| Redirect { scheme, host, port, path, status },
     );
-    let failure = (100_u16..600, 0_u16..17, "[ -~]{0,5}", any::<u32>(), 1_u32..).prop_map(
-        |(status, grpc_status, message, numerator, denominator)| Failure {
+    let share = (any::<u32>(), 1_u32.., any::<bool>());
+    let failure = (100_u16..600, 0_u16..17, "[ -~]{0,5}", share).prop_map(
+        |(status, grpc_status, message, (numerator, denominator, required))| Failure {
             status,
             grpc_status,
             message: message.into(),
             numerator,
             denominator,
+            required,
         },
     );
     let bound = (0_u64..u64::from(u32::MAX), 0_u32..1_000_000_000)
@@ -655,6 +657,7 @@ fn an_older_client_gets_routes_without_bounds_and_none_that_must_be_rewritten() 
         (timeouts, Feature::TimeoutPolicies, false),
         (required(false), Feature::HeaderRewrites, false),
         (required(true), Feature::RequiredRewrites, true),
+        (testing::refusal(), Feature::RequiredRewrites, true),
     ] {
         let policy = with_effect(kind.clone());
         let mut features = all();

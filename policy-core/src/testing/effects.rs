@@ -3,7 +3,7 @@
 use super::builders::object;
 use super::strategies::{HEADERS, VALUES, any_policy, any_segment_condition};
 use crate::condition::{EffectCondition, HeaderCondition, HeaderOperator};
-use crate::filter::{Filter, FilterKind, HeaderChange, HeaderRewrite, Streams, Timeouts};
+use crate::filter::{Failure, Filter, FilterKind, HeaderChange, HeaderRewrite, Streams, Timeouts};
 use crate::name::Source;
 use crate::policy::ServerPolicy;
 use http::{HeaderName, HeaderValue};
@@ -63,6 +63,18 @@ pub fn any_rewrite() -> impl Strategy<Value = HeaderRewrite> {
         })
 }
 
+/// The failure that stands for a rewrite that is required and invalid.
+pub fn refusal() -> FilterKind {
+    FilterKind::Failure(Failure {
+        status: 500,
+        grpc_status: 13,
+        message: "invalid".into(),
+        numerator: 1,
+        denominator: 1,
+        required: true,
+    })
+}
+
 fn any_effect() -> impl Strategy<Value = Filter> {
     let change =
         HeaderChange { remove: vec![HeaderName::from_static("x-a")], ..HeaderChange::default() };
@@ -71,6 +83,7 @@ fn any_effect() -> impl Strategy<Value = Filter> {
         4 => any_rewrite().prop_map(FilterKind::Rewrite),
         1 => (1_u64..4).prop_map(|count| FilterKind::Timeout(Duration::from_secs(count))),
         1 => Just(FilterKind::RequestHeaders(change)),
+        1 => Just(refusal()),
     ];
     (0_u8..9, kind).prop_map(|(number, kind)| Filter {
         source: Source::Object(object("TimeoutPolicy", &number.to_string())),

@@ -374,6 +374,7 @@ mod effects {
             message: "later".into(),
             numerator: 1,
             denominator: 1,
+            required: false,
         };
         let (app, setup, mut client) = client(FilterKind::Failure(failure)).await;
         assert_eq!(client.get("/").await.status.as_u16(), 418);

@@ -2,7 +2,7 @@
 //! requests, else a route named `probe`.
 
 use super::grant::Grants;
-use super::route_kind::{LinkerdRoute, RoutePlan, RulePlan, leading_filters};
+use super::route_kind::{LinkerdRoute, RoutePlan, RulePlan};
 use crate::linkerd::inbound::Authz;
 use crate::unsupported::{Part, Report};
 use http::Method;
@@ -46,10 +46,11 @@ enum OtherClients {
 type Matches<'p, F> = BTreeMap<(String, Option<&'p str>), <F as LinkerdRoute>::Match>;
 
 /// The routes that stand in for the exemptions. `real` are the policy's own routes, planned in the
-/// same order.
+/// same order; `filters` are the Server's, which apply to exempt requests too.
 pub(super) fn probes<F: LinkerdRoute>(
     policy: &ServerPolicy,
     real: &[RoutePlan<F>],
+    filters: &[F::Filter],
     grants: &mut Grants<'_>,
 ) -> Vec<RoutePlan<F>> {
     // By grant and by who else: the matches, in order of their paths.
@@ -73,12 +74,12 @@ pub(super) fn probes<F: LinkerdRoute>(
     let mut planned = Vec::new();
     for ((authorization, others), matches) in groups {
         let Some(grant) = grants.one(&authorization) else { continue };
-        let (own, inherits, filters) = match others {
-            OtherClients::Nobody => (Vec::new(), false, leading_filters::<F>(grants.options())),
-            OtherClients::Server => (Vec::new(), true, leading_filters::<F>(grants.options())),
-            OtherClients::Rule(route, rule) => shared(real, route, rule),
+        let (own, inherits, applied) = match others {
+            OtherClients::Nobody => (Vec::new(), false, filters.to_vec()),
+            OtherClients::Server => (Vec::new(), true, filters.to_vec()),
+            OtherClients::Rule(route, rule) => shared(real, (route, rule), filters),
         };
-        let rule = RulePlan { matches: matches.into_values().collect(), filters };
+        let rule = RulePlan { matches: matches.into_values().collect(), filters: applied };
         planned.push(RoutePlan {
             metadata: RoutePlan::<F>::named(&Origin::Probe),
             hosts: Vec::new(),
@@ -92,13 +93,13 @@ pub(super) fn probes<F: LinkerdRoute>(
 
 fn shared<F: LinkerdRoute>(
     real: &[RoutePlan<F>],
-    route: usize,
-    rule: usize,
+    (route, rule): (usize, usize),
+    filters: &[F::Filter],
 ) -> (Vec<Authz>, bool, Vec<F::Filter>) {
     let found = real.get(route).and_then(|route| Some((route, route.rules.get(rule)?)));
     match found {
         Some((route, rule)) => (route.grants.clone(), route.inherits, rule.filters.clone()),
-        None => (Vec::new(), false, Vec::new()),
+        None => (Vec::new(), false, filters.to_vec()),
     }
 }
 

@@ -43,8 +43,10 @@ pub(super) fn http(effect: &FilterKind) -> FilterEncoding<http_route::Filter> {
                 return FilterEncoding::Denied("a redirect to a path that does not begin with `/`");
             }
         },
+        FilterKind::Failure(failure) if failure.required => return required_failure(),
         FilterKind::Failure(failure) => {
-            let Failure { status, grpc_status: _, message, numerator, denominator } = failure;
+            let Failure { status, grpc_status: _, message, numerator, denominator, required: _ } =
+                failure;
             Kind::FailureInjector(HttpFailureInjector {
                 status: u32::from(*status),
                 message: message.to_string(),
@@ -63,8 +65,10 @@ pub(super) fn grpc(effect: &FilterKind) -> FilterEncoding<grpc_route::Filter> {
     use grpc_route::filter::Kind;
     let kind = match effect {
         FilterKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
+        FilterKind::Failure(failure) if failure.required => return required_failure(),
         FilterKind::Failure(failure) => {
-            let Failure { status: _, grpc_status, message, numerator, denominator } = failure;
+            let Failure { status: _, grpc_status, message, numerator, denominator, required: _ } =
+                failure;
             Kind::FailureInjector(GrpcFailureInjector {
                 code: u32::from(*grpc_status),
                 message: message.to_string(),
@@ -83,6 +87,17 @@ pub(super) fn grpc(effect: &FilterKind) -> FilterEncoding<grpc_route::Filter> {
 const RESPONSE_HEADERS: &str = "changes to response headers (`response-headers`)";
 const TIMEOUT: &str = "a timeout (`timeouts`)";
 const TIMEOUTS: &str = "bounds on parts of an exchange (`timeout-policies`)";
+
+/// As the rewrite that it stands for: a failure on a route says nothing about connections that are not
+/// HTTP, nor about requests that another route takes.
+fn required_failure<T>() -> FilterEncoding<T> {
+    FilterEncoding::Denied("a rewrite that is required and invalid (`required-rewrites`)")
+}
+
+/// Returns true if clients do the same with and without it.
+pub(super) fn is_omitted(effect: &FilterKind) -> bool {
+    matches!(http(effect), FilterEncoding::Omitted(_))
+}
 
 /// A modifier has no conditions, and another order: it cannot set and then add.
 fn rewrite<T>(rewrite: &HeaderRewrite) -> FilterEncoding<T> {

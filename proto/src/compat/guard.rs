@@ -150,6 +150,7 @@ fn refusal<F: LinkerdRoute>() -> Vec<F::Filter> {
         message: "ambiguous target".into(),
         numerator: 1,
         denominator: 1,
+        required: false,
     });
     match F::filter(&failure) {
         FilterEncoding::Sent(filter) => vec![filter],

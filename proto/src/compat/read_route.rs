@@ -206,6 +206,7 @@ fn http_filter(filter: &http_route::Filter, source: &Source) -> Result<Filter> {
                 message: message.as_str().into(),
                 numerator,
                 denominator,
+                required: false,
             })
         }
         Kind::RequestHeaderModifier(change) => {
@@ -228,6 +229,7 @@ fn grpc_filter(filter: &grpc_route::Filter, source: &Source) -> Result<Filter> {
                 message: message.as_str().into(),
                 numerator,
                 denominator,
+                required: false,
             })
         }
         Kind::RequestHeaderModifier(change) => {

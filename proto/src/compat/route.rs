@@ -2,7 +2,7 @@
 
 use super::deny_all::{self, Body};
 use super::exemption::probes;
-use super::filter::FilterEncoding;
+use super::filter::{FilterEncoding, is_omitted};
 use super::grant::Grants;
 use super::options::EncodeOptions;
 use super::route_kind::{Grpc, Http, LinkerdRoute, RoutePlan, RulePlan, leading_filters};
@@ -13,11 +13,10 @@ use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
 use crate::unsupported::{Part, Report};
 use http::header::HOST;
 use policy_core::decision::Denied;
-use policy_core::feature::{self, Feature};
-use policy_core::filter::Filter;
+use policy_core::filter::{Filter, FilterKind};
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment, WrittenMatch};
-use policy_core::policy::{Route, RouteTable, ServerPolicy, Unmatched};
+use policy_core::policy::{Route, RouteTable, Rule, ServerPolicy, Unmatched};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
@@ -73,8 +72,9 @@ fn plan<F: LinkerdRoute>(
         real.push(planned(route, &policy.effects, grants)?);
     }
     // What a Server does to all requests, it does to exempt ones too.
-    let exempt = server_filters::<F>(policy, grants).is_some();
-    let mut first = if exempt { probes(policy, &real, grants) } else { Vec::new() };
+    let server = server_filters::<F>(policy, grants);
+    let exempt = server.map(|filters| probes(policy, &real, &filters, grants));
+    let mut first = exempt.unwrap_or_default();
     let mut last: Vec<RoutePlan<F>> = fallthrough_guards(policy, grants);
     if *otherwise == Unmatched::DefaultRoute {
         let filters = server_filters::<F>(policy, grants);
@@ -148,7 +148,9 @@ fn planned<F: LinkerdRoute>(
             grants.report().denied(Part::Route(origin.clone()), message);
             permits = false;
         }
-        planned_rules.push(RulePlan { matches, filters: filters.unwrap_or_default() });
+        // A probe's route has them even if the rule's own requests are denied.
+        let filters = filters.unwrap_or_else(|| leading_filters::<F>(grants.options()));
+        planned_rules.push(RulePlan { matches, filters });
     }
     Ok(RoutePlan {
         metadata: RoutePlan::<F>::named(origin),
@@ -276,15 +278,15 @@ fn place_server_grants<F: LinkerdRoute>(
 fn http_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
     let mut expressions: Vec<Contender<'_>> = Vec::new();
     let mut by_length: BTreeMap<usize, Vec<Contender<'_>>> = BTreeMap::new();
-    for (route, wanted) in matches(policy) {
-        match &wanted.path {
-            PathPattern::Regex(_) => expressions.push((route, wanted)),
+    for contender in matches(policy) {
+        match &contender.wanted.path {
+            PathPattern::Regex(_) => expressions.push(contender),
             PathPattern::Segments { segments, rest: _ } => {
-                by_length.entry(segments.len()).or_default().push((route, wanted));
+                by_length.entry(segments.len()).or_default().push(contender);
             }
         }
     }
-    let translated = || by_length.values().flatten().filter(|(_, wanted)| shape(wanted).is_some());
+    let translated = || by_length.values().flatten().filter(|one| shape(one.wanted).is_some());
     if translated().next().is_none() {
         return Ok(());
     }
@@ -300,37 +302,13 @@ fn http_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
     Err("paths with parameters that compete with others".to_owned())
 }
 
-/// Returns true if no path with parameters competes with a prefix that comes before it, because it has
-/// text where the path has a parameter. There the path would win, because it matches more.
-fn is_outranked_by_none(by_length: &BTreeMap<usize, Vec<Contender<'_>>>) -> bool {
-    let all = || by_length.values().flatten();
-    let shapes: BTreeSet<Vec<bool>> = all().filter_map(|(_, wanted)| shape(wanted)).collect();
-    shapes.iter().all(|shape| {
-        let with_parameter = (1..=shape.len()).filter_map(|length| shape.get(..length));
-        let mut begins = with_parameter.filter(|begin| begin.contains(&true));
-        begins.all(|begin| {
-            // By the text of the segments that are text in both.
-            let mut meeting: BTreeMap<Vec<&Segment>, (Vec<Contender<'_>>, bool)> = BTreeMap::new();
-            for (route, wanted) in all() {
-                let PathPattern::Segments { segments, rest } = &wanted.path else { continue };
-                let is_own = self::shape(wanted).as_ref() == Some(shape);
-                if !is_own && !(*rest && segments.len() == begin.len()) {
-                    continue;
-                }
-                let texts = segments.iter().zip(begin).filter(|(_, parameter)| !**parameter);
-                let key = texts.map(|(segment, _)| segment).collect();
-                let (group, has_own) = meeting.entry(key).or_default();
-                group.push((route, wanted));
-                *has_own |= is_own;
-            }
-            let mut groups = meeting.values().filter(|(_, has_own)| *has_own);
-            groups.all(|(group, _)| is_indifferent(group))
-        })
-    })
+/// A match, and the rule and the route it belongs to.
+#[derive(Clone, Copy)]
+struct Contender<'p> {
+    route: &'p Route,
+    rule: &'p Rule,
+    wanted: &'p RequestMatch,
 }
-
-/// A match and the route it belongs to.
-type Contender<'p> = (&'p Route, &'p RequestMatch);
 
 /// Returns for each segment of a path whether it is a parameter; `None` if none is.
 fn shape(wanted: &RequestMatch) -> Option<Vec<bool>> {
@@ -343,7 +321,7 @@ fn shape(wanted: &RequestMatch) -> Option<Vec<bool>> {
 /// together.
 fn contests<'p>(same_length: &[Contender<'p>]) -> Vec<Vec<Contender<'p>>> {
     let shapes: BTreeSet<Vec<bool>> =
-        same_length.iter().filter_map(|(_, wanted)| shape(wanted)).collect();
+        same_length.iter().filter_map(|one| shape(one.wanted)).collect();
     let mut shapes = shapes.into_iter();
     let (shape, other) = (shapes.next(), shapes.next());
     let Some(shape) = shape else { return Vec::new() };
@@ -352,13 +330,14 @@ fn contests<'p>(same_length: &[Contender<'p>]) -> Vec<Vec<Contender<'p>>> {
     }
     // With one shape, paths that differ where it has literals never meet.
     let mut groups: BTreeMap<Vec<&Segment>, Vec<Contender<'p>>> = BTreeMap::new();
-    for (route, wanted) in same_length {
-        let PathPattern::Segments { segments, rest: _ } = &wanted.path else { continue };
+    for one in same_length {
+        let PathPattern::Segments { segments, rest: _ } = &one.wanted.path else { continue };
         let literals = segments.iter().zip(&shape).filter(|(_, parameter)| !**parameter);
         let literals = literals.map(|(segment, _)| segment).collect();
-        groups.entry(literals).or_default().push((route, wanted));
+        groups.entry(literals).or_default().push(*one);
     }
-    let has_shape = |group: &[Contender<'_>]| group.iter().any(|(_, w)| self::shape(w).is_some());
+    let has_shape =
+        |group: &[Contender<'_>]| group.iter().any(|one| self::shape(one.wanted).is_some());
     groups.into_values().filter(|group| has_shape(group)).collect()
 }
 
@@ -371,10 +350,10 @@ fn grpc_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
             segments.iter().all(|s| matches!(s, Segment::Parameter(_)))
         }
     };
-    let wild: Vec<Contender<'_>> = matches(policy).filter(|(_, wanted)| is_wild(wanted)).collect();
+    let wild: Vec<Contender<'_>> = matches(policy).filter(|one| is_wild(one.wanted)).collect();
     let is_call = |wanted: &RequestMatch| wanted.method().is_some();
-    let all_calls = wild.iter().all(|(_, wanted)| is_call(wanted));
-    let no_calls = !wild.iter().any(|(_, wanted)| is_call(wanted));
+    let all_calls = wild.iter().all(|one| is_call(one.wanted));
+    let no_calls = !wild.iter().any(|one| is_call(one.wanted));
     // A rule without matches is one that matches every request.
     let implicit = policy.routes.routes.iter().flat_map(|r| &r.rules).any(|r| r.matches.is_empty());
     if no_calls || (all_calls && !implicit) || (!implicit && is_indifferent(&wild)) {
@@ -384,32 +363,39 @@ fn grpc_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
 }
 
 fn matches(policy: &ServerPolicy) -> impl Iterator<Item = Contender<'_>> {
-    policy.routes.routes.iter().flat_map(|route| {
-        let rules = route.rules.iter();
-        rules.flat_map(|rule| &rule.matches).map(move |wanted| (&**route, wanted))
+    let routes = policy.routes.routes.iter();
+    let rules = routes.flat_map(|route| route.rules.iter().map(move |rule| (&**route, rule)));
+    rules.flat_map(|(route, rule)| {
+        rule.matches.iter().map(move |wanted| Contender { route, rule, wanted })
     })
 }
 
-/// Returns true if every one of these matches leads to the same permission.
+/// Returns true if every one of these matches leads to the same permission and the same effects.
 fn is_indifferent(matches: &[Contender<'_>]) -> bool {
-    let Some(((first, _), others)) = matches.split_first() else { return true };
+    let Some((first, others)) = matches.split_first() else { return true };
     if others.is_empty() {
         return true;
     }
-    matches.iter().all(|(route, wanted)| {
+    matches.iter().all(|Contender { route, rule, wanted }| {
         wanted.headers().is_empty()
             && wanted.query().is_empty()
-            && route.authorizations == first.authorizations
-            && route.inherits_server == first.inherits_server
-            && route.origin.refusal().is_some() == first.origin.refusal().is_some()
+            && route.authorizations == first.route.authorizations
+            && route.inherits_server == first.route.inherits_server
+            && route.origin.refusal().is_some() == first.route.origin.refusal().is_some()
             && !needs_rewrite(route)
+            && sent_effects(rule).eq(sent_effects(first.rule))
     })
+}
+
+/// The effects of a rule that clients get.
+fn sent_effects(rule: &Rule) -> impl Iterator<Item = &FilterKind> {
+    rule.effects.iter().map(|effect| &effect.kind).filter(|kind| !is_omitted(kind))
 }
 
 /// Returns true if requests of the route must not be forwarded without a rewrite of their headers.
 fn needs_rewrite(route: &Route) -> bool {
     let mut effects = route.rules.iter().flat_map(|rule| &rule.effects);
-    effects.any(|effect| feature::of_effect(effect) == Some(Feature::RequiredRewrites))
+    effects.any(|effect| effect.kind.is_required())
 }
 
 fn rate_limit(limit: &RateLimit) -> HttpLocalRateLimit {

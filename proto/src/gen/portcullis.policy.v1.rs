@@ -407,6 +407,9 @@ pub struct Failure {
     /// of so many; not 0.
     #[prost(uint32, tag = "5")]
     pub denominator: u32,
+    /// True if it stands for a rewrite without which no request may be forwarded.
+    #[prost(bool, tag = "6")]
+    pub required: bool,
 }
 /// A condition on a header of a request as it was received. `host` means the canonical host.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -57,6 +57,7 @@ fn failure(failure: &m::Failure) -> Result<Failure> {
         message: failure.message.as_str().into(),
         numerator: failure.numerator,
         denominator: failure.denominator,
+        required: failure.required,
     })
 }
 

@@ -46,13 +46,14 @@ fn redirect(redirect: &Redirect) -> m::Redirect {
 }
 
 fn failure(failure: &Failure) -> m::Failure {
-    let Failure { status, grpc_status, message, numerator, denominator } = failure;
+    let Failure { status, grpc_status, message, numerator, denominator, required } = failure;
     m::Failure {
         status: u32::from(*status),
         grpc_status: u32::from(*grpc_status),
         message: message.to_string(),
         numerator: *numerator,
         denominator: *denominator,
+        required: *required,
     }
 }
 

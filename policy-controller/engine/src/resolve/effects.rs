@@ -151,17 +151,16 @@ fn effects(policy: &EffectPolicy, requests: &Requests) -> Vec<Filter> {
     kinds.into_iter().map(|kind| Filter { source: source.clone(), kind }).collect()
 }
 
-/// The failure of every request.
-fn refusal(policy: &ObjectKey, why: Refusal) -> Failure {
+/// The failure of every request, in place of the changes.
+fn refusal(policy: &ObjectKey) -> Failure {
     let (status, grpc_status) = REFUSED;
-    let message = match why {
-        Refusal::Invalid => format!("{policy} is invalid and its changes are required"),
-        Refusal::TargetInvalid => {
-            format!("the target of {policy} is invalid and its changes are required")
-        }
-        Refusal::RequestsUnknown => format!(
-            "a condition of the target of {policy} cannot be evaluated and its changes are required"
-        ),
-    };
-    Failure { status, grpc_status, message: message.into(), numerator: 1, denominator: 1 }
+    let message = format!("{policy} is invalid and its changes are required");
+    Failure {
+        status,
+        grpc_status,
+        message: message.into(),
+        numerator: 1,
+        denominator: 1,
+        required: true,
+    }
 }

@@ -357,6 +357,7 @@ mod tests {
             message: "x".into(),
             numerator,
             denominator: 4,
+            required: false,
         };
         let struck = |share| (0..4000).filter(|_| is_sampled(&failure(share))).count();
         assert_eq!(struck(4), 4000);
