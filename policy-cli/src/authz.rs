@@ -1,9 +1,13 @@
 //! Effective authorization of a workload: for every port and route, the grants, the clients that
-//! each grant admits, and the object that each comes from. Read from the policies that the
+//! each grant admits, the effects on what is permitted, and the object that each comes from. Read from the policies that the
 //! controller would serve, never computed a second time.
 
+mod access_table;
+mod effects;
+mod effects_table;
 mod grants;
 mod report;
+mod requests;
 pub(crate) mod select;
 pub(crate) mod text;
 
@@ -14,6 +18,7 @@ pub(crate) use report::{
 
 use crate::cluster::undetermined;
 use crate::inventory::Inventory;
+use effects::effects;
 use grants::rows;
 use policy_core::{
     ObjectRef, Owner, ServerPolicy, Undeclared, UndeclaredPorts, UnresolvedGrant, WorkloadKey,
@@ -22,7 +27,7 @@ use policy_core::{
 use policy_crds::{Kind, Object, ObjectKey, ObjectMeta};
 use policy_engine::CompiledWorkload;
 use policy_engine::enforcement::Enforcement;
-use policy_engine::view::{PolicyView, protocol_name};
+use policy_engine::view::{PolicyView, protocol_name, shadowed};
 use select::WorkloadTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
@@ -206,7 +211,8 @@ impl ReportBuilder<'_> {
     }
 
     fn port(&self, port: Option<NonZeroU16>, policy: &ServerPolicy) -> Port {
-        let (access, otherwise) = rows(policy);
+        let shadowed = shadowed(&policy.routes.routes, policy.paths);
+        let (access, otherwise) = rows(policy, &shadowed);
         let own = policy.withheld.iter().map(|withheld| self.withheld(None, withheld));
         let routes = policy.routes.routes.iter().flat_map(|route| {
             let origin = route.origin.to_string();
@@ -224,6 +230,7 @@ impl ReportBuilder<'_> {
             denied: policy.deny.map(policy_core::Denied::as_str),
             access,
             otherwise,
+            effects: effects(policy, &shadowed),
             limits: PolicyView::from(policy).rate_limits,
             withheld: own.chain(routes).collect(),
         }
@@ -265,6 +272,7 @@ fn undeclared() -> Port {
         denied: Some(policy_core::Denied::PortUndeclared.as_str()),
         access: Vec::new(),
         otherwise: None,
+        effects: Vec::new(),
         limits: Vec::new(),
         withheld: Vec::new(),
     }

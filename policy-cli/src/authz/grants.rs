@@ -1,23 +1,26 @@
 //! Rows of a port: one for each kind of request and each grant of it.
 
 use super::report::{Access, ClientRequirement};
+use super::requests::matches;
 use policy_core::{
-    Authorization, Condition, Exemption, Predicate, Protocol, Requirement, Route, Scope,
-    SegmentOperator, ServerPolicy, Unmatched,
+    Authorization, Condition, Exemption, Predicate, Protocol, Requirement, Scope, SegmentOperator,
+    ServerPolicy, Unmatched,
 };
-use policy_engine::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
+use policy_engine::view::{Shadowed, host, identity, network, request, unmatched};
 use std::sync::Arc;
 
 /// Returns the access rows of a port in the order in which grants are evaluated, and the fate of
 /// requests that no grant covers.
-pub(super) fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
+pub(super) fn rows(
+    policy: &ServerPolicy,
+    shadowed: &[Shadowed],
+) -> (Vec<Access>, Option<String>) {
     if policy.deny.is_some() {
         return (Vec::new(), None);
     }
     let mut access = exempt(policy);
-    let shadowed = shadowed(&policy.routes.routes, policy.paths);
     for number in 0..policy.routes.routes.len() {
-        access.extend(route_rows(policy, number, &shadowed));
+        access.extend(route_rows(policy, number, shadowed));
     }
     let rest = port_rows(policy, &mut access);
     (access, rest)
@@ -108,25 +111,6 @@ fn route_rows(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Ve
     // An earlier match takes all of these requests, so this route admits no client for them.
     rows.extend((!unreached.is_empty()).then(|| about(unreached)));
     rows
-}
-
-/// Returns the matches of a route in words, split into those that can be reached and those that
-/// cannot.
-fn matches(route: &Route, number: usize, shadowed: &[Shadowed]) -> (Vec<String>, Vec<String>) {
-    let (mut what, mut unreached) = (Vec::new(), Vec::new());
-    for (rule, content) in route.rules.iter().enumerate() {
-        let all = content.matches.is_empty().then(|| "requests".to_owned());
-        for (place, words) in all.into_iter().chain(content.matches.iter().map(request)).enumerate()
-        {
-            let is_this = |s: &Shadowed| (s.route, s.rule, s.number) == (number, rule, place);
-            if shadowed.iter().any(is_this) {
-                unreached.push(format!("{words} (never reached)"));
-            } else {
-                what.push(words);
-            }
-        }
-    }
-    (what, unreached)
 }
 
 /// One row per grant, or a single row without a grant if there are none.

@@ -96,6 +96,10 @@ pub(crate) struct Port {
     pub(crate) access: Vec<Access>,
     /// Fate of requests that no route matches; absent if `access` covers them.
     pub(crate) otherwise: Option<String>,
+    /// Effects on permitted requests: those of the port, then those of routes, where equal ones are
+    /// one entry.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) effects: Vec<RequestEffects>,
     /// Rate limits on granted requests, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) limits: Vec<String>,
@@ -144,6 +148,53 @@ pub(crate) struct ClientRequirement {
     pub(crate) request: Option<String>,
     /// The object that requires it.
     pub(crate) from: String,
+}
+
+/// Permitted requests, with the effects on them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RequestEffects {
+    /// The route; absent: every permitted request of the port.
+    pub(crate) route: Option<String>,
+    /// Its hosts; empty: every host.
+    pub(crate) hosts: Vec<String>,
+    /// Requests in words.
+    pub(crate) what: Vec<String>,
+    /// Bounds on time. Those of the port hold besides those of a route, and the shortest counts.
+    pub(crate) timeouts: Vec<TimeoutEntry>,
+    /// Other effects, in the order in which they apply. Those of the port apply after those of a route.
+    pub(crate) changes: Vec<EffectChange>,
+}
+
+/// A bound on a part of an exchange.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TimeoutEntry {
+    /// The part: `complete`, `head`, `response` or `idle`.
+    pub(crate) bound: &'static str,
+    /// The part in words.
+    #[serde(skip)]
+    pub(crate) words: &'static str,
+    /// The time, such as `3s`.
+    pub(crate) after: String,
+    /// Conditions on the request, all of which must hold; empty: none.
+    pub(crate) when: Vec<String>,
+    /// The object that sets it.
+    pub(crate) by: String,
+}
+
+/// An effect that is no bound.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EffectChange {
+    /// Changes in words, in their order.
+    pub(crate) what: Vec<String>,
+    /// Conditions on the request as it was received, all of which must hold; empty: none.
+    pub(crate) when: Vec<String>,
+    /// True if a proxy that cannot make the changes refuses the request.
+    pub(crate) required: bool,
+    /// The object that configures them.
+    pub(crate) by: String,
 }
 
 /// A grant without effect.

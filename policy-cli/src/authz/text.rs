@@ -1,6 +1,7 @@
 //! Tables of `portcullis authz`.
 
 use super::{Access, AuthzReport, ClientRequirement, Port, Sidecar, WorkloadGroup};
+use super::{access_table, effects_table};
 use crate::output::{self, Paint};
 use std::fmt::Write;
 
@@ -68,19 +69,14 @@ fn port_text(port: &Port, paint: Paint) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "    nobody: everything is refused, {reason}");
     }
-    if !port.access.is_empty() {
-        let table = output::table_within(
-            output::width().map(|width| width.saturating_sub(4)),
-            ["WHAT", "WHO", "BY"],
-            rows(&port.access),
-        );
-        for row in table.lines() {
-            let _ = writeln!(text, "    {row}");
-        }
-    }
+    table(&mut text, ["WHAT", "WHO", "BY"], access_table::rows(&port.access));
     if let Some(otherwise) = &port.otherwise {
         let _ = writeln!(text, "    anything else: {otherwise}");
     }
+    if !port.effects.is_empty() {
+        text.push('\n');
+    }
+    table(&mut text, ["PERMITTED", "EFFECT", "BY"], effects_table::rows(&port.effects));
     if admits_no_client(port) {
         let words = "grants nobody: every request to these ports is refused";
         let _ = writeln!(text, "    {}", paint.notice(words));
@@ -97,37 +93,31 @@ fn port_text(port: &Port, paint: Paint) -> String {
     text
 }
 
+/// Appends a table; nothing if it has no rows.
+fn table(text: &mut String, header: [&str; 3], rows: Vec<[String; 3]>) {
+    if rows.is_empty() {
+        return;
+    }
+    let width = output::width().map(|width| width.saturating_sub(4));
+    for row in output::table_within(width, header, rows).lines() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "    {row}");
+    }
+}
+
+/// Requests and the route that they belong to, in lines.
+pub(super) fn requests(what: &[String], hosts: &[String], route: Option<&str>) -> Vec<String> {
+    let mut lines = what.to_vec();
+    if !hosts.is_empty() {
+        lines.push(format!("on {}", hosts.join(", ")));
+    }
+    lines.extend(route.map(|route| format!("({route})")));
+    lines
+}
+
 /// True if a Server admits no client, not counting probes.
 fn admits_no_client(port: &Port) -> bool {
     port.of_server && port.denied.is_none() && port.access.iter().all(|a| a.exempt || !a.granted)
-}
-
-/// One row per grant; consecutive rows about the same requests show these only once.
-fn rows(access: &[Access]) -> Vec<[String; 3]> {
-    let mut rows: Vec<[String; 3]> = Vec::new();
-    let mut before: Option<&Access> = None;
-    for entry in access {
-        let same = before.is_some_and(|b| {
-            (&b.route, &b.what, &b.hosts, b.exempt)
-                == (&entry.route, &entry.what, &entry.hosts, entry.exempt)
-        });
-        let what = if same { String::new() } else { what(entry) };
-        let by = entry.by.clone().unwrap_or_default();
-        rows.push([what, who(entry), by]);
-        before = Some(entry);
-    }
-    rows
-}
-
-fn what(entry: &Access) -> String {
-    let mut lines = entry.what.clone();
-    if !entry.hosts.is_empty() {
-        lines.push(format!("on {}", entry.hosts.join(", ")));
-    }
-    if let Some(route) = &entry.route {
-        lines.push(format!("({route})"));
-    }
-    lines.join("\n")
 }
 
 /// The clients that a row admits, in words.

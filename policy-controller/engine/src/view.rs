@@ -266,8 +266,13 @@ pub fn unmatched(unmatched: Unmatched) -> String {
 
 /// A request match in one line, for example `GET /api/… header x-team=a`.
 pub fn request(wanted: &RequestMatch) -> String {
+    request_on(&path(&wanted.path), wanted)
+}
+
+/// The same, with `path` as the words for its path.
+pub fn request_on(path: &str, wanted: &RequestMatch) -> String {
     let method = wanted.method().map_or("*", http::Method::as_str);
-    let mut text = format!("{method} {}", path(&wanted.path));
+    let mut text = format!("{method} {path}");
     for HeaderMatch { name, value } in wanted.headers() {
         // Writing to a String cannot fail.
         let _ = write!(text, " header {name}{}", format_value(value));

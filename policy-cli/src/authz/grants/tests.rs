@@ -10,7 +10,13 @@ use policy_core::{
     AuthorizationId, Connection, Decision, DefaultPolicy, Denied, Evaluator, HostPattern,
     IdentityMatch, Memo, Origin, PathPattern, RequestMatch, SegmentCondition, Tls,
 };
+use policy_engine::view::shadowed;
 use proptest::prelude::*;
+
+/// The rows of a policy.
+fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
+    super::rows(policy, &shadowed(&policy.routes.routes, policy.paths))
+}
 
 /// True if a client fulfils the requirements of a row, judging by the row's words alone.
 fn admits(row: &Access, connection: &Connection<'_>) -> bool {

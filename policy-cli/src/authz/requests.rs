@@ -1,0 +1,59 @@
+//! Requests of a rule in words.
+
+use policy_core::{Route, Rule};
+use policy_engine::view::{Shadowed, request, request_on};
+
+/// Returns the matches of a route in words, split into those that can be reached and those that
+/// cannot.
+pub(super) fn matches(
+    route: &Route,
+    number: usize,
+    shadowed: &[Shadowed],
+) -> (Vec<String>, Vec<String>) {
+    let (mut what, mut unreached) = (Vec::new(), Vec::new());
+    for (place, rule) in route.rules.iter().enumerate() {
+        let (own, none) = rule_matches(route, (number, place), rule, shadowed);
+        what.extend(own);
+        unreached.extend(none);
+    }
+    (what, unreached)
+}
+
+/// The same of one rule, which is number `place.1` of route `place.0`. Matches of a route that has a
+/// label differ by a slash at the end alone, which is left out: the label is the path as its author
+/// wrote it.
+pub(super) fn rule_matches(
+    route: &Route,
+    place: (usize, usize),
+    rule: &Rule,
+    shadowed: &[Shadowed],
+) -> (Vec<String>, Vec<String>) {
+    let is_shadowed = |number: usize| {
+        shadowed.iter().any(|s| (s.route, s.rule, s.number) == (place.0, place.1, number))
+    };
+    let mut what: Vec<String> = Vec::new();
+    let mut none: Vec<(String, String)> = Vec::new();
+    let all = rule.matches.is_empty().then(|| ("requests".to_owned(), "requests".to_owned()));
+    let each = rule.matches.iter().map(|wanted| {
+        let exact = request(wanted);
+        let label = route.label.as_ref();
+        (label.map_or_else(|| exact.clone(), |label| request_on(label.as_str(), wanted)), exact)
+    });
+    for (number, (words, exact)) in all.into_iter().chain(each).enumerate() {
+        if is_shadowed(number) {
+            none.push((words, exact));
+        } else if route.label.is_none() || !what.contains(&words) {
+            what.push(words);
+        }
+    }
+    let mut unreached: Vec<String> = Vec::new();
+    for (words, exact) in none {
+        // Where one of two spellings is reached, the other is told as it is.
+        let words = if what.contains(&words) { exact } else { words };
+        let words = format!("{words} (never reached)");
+        if !unreached.contains(&words) {
+            unreached.push(words);
+        }
+    }
+    (what, unreached)
+}
