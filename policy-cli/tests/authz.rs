@@ -176,6 +176,181 @@ Pod shop/web-0, shop/web-1
     assert_eq!(squeeze(&text), squeeze(&expected), "{text}");
 }
 
+/// The text of a fenced block of docs/requests.md that begins with `first`.
+fn block_of_the_guide(first: &str) -> String {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/requests.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let at = guide.find(&format!("```text\n{first}")).expect("a block");
+    let (_, block) = guide[at..].split_once('\n').unwrap();
+    block.split_once("```").unwrap().0.to_owned()
+}
+
+#[test]
+fn authz_prints_routes_bounds_and_changes_of_headers_as_the_guide_shows() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    command.args(["authz", "-f", "examples/request-policies", "server/web"]);
+    let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert_eq!(text, block_of_the_guide("manifests of examples/request-policies"));
+}
+
+#[test]
+fn authz_tells_effects_to_programs_those_of_the_server_last() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/request-policies");
+    let report = json_of(&["authz", "-o", "json", "-f", path, "server/web"]);
+    let timeout = |bound: &str, after: &str, by: &str| {
+        let by = format!("TimeoutPolicy booksapp/{by}");
+        json!({"bound": bound, "after": after, "when": [], "by": by})
+    };
+    let change = |what: &str, when: &str| {
+        let by = "HeaderRewritePolicy booksapp/example-headers";
+        json!({"what": [what], "when": [when], "required": false, "by": by})
+    };
+    let reads = json!([timeout("head", "3s", "reads")]);
+    let expected = json!([
+        {"route": "HttpRouteBinding booksapp/healthchecks", "hosts": [],
+         "what": ["GET /live", "HEAD /live", "GET /ready", "HEAD /ready"],
+         "timeouts": reads, "changes": []},
+        {"route": "HttpRouteBinding booksapp/web", "hosts": [],
+         "what": ["GET /", "HEAD /authors/:author-id", "GET /authors/:author-id",
+                  "GET /books/:book-id"],
+         "timeouts": reads, "changes": []},
+        {"route": null, "hosts": [], "what": ["requests"],
+         "timeouts": [timeout("complete", "10s", "web"), timeout("idle", "5s", "web")],
+         "changes": [
+            change("set x-foobar: yahoo", "header content-type In [application/json]"),
+            change("clear x-foobar", "header host In [example.com]"),
+         ]},
+    ]);
+    assert_eq!(report["workloads"][0]["ports"][0]["effects"], expected, "{report:#}");
+}
+
+/// A Server with a group of 250 paths for four methods, a policy on reads of the first, one on the
+/// Server, an invalid one that has to hold for another binding, and a filter on an HTTPRoute.
+fn many_routes() -> String {
+    let mut group = "apiVersion: portcullis.dev/v1alpha1\nkind: HttpRouteGroup\n\
+                     metadata: {name: many, namespace: shop}\nspec:\n  routes:\n"
+        .to_owned();
+    for number in 0..250 {
+        group.push_str(&format!(
+            "  - {{path: \"/p{number}/:id\", methods: [GET, PUT, POST, DELETE]}}\n"
+        ));
+    }
+    format!("{MANIFESTS}---\n{group}---\n{OF_MANY}")
+}
+
+const OF_MANY: &str = "
+apiVersion: portcullis.dev/v1alpha1
+kind: HttpRouteGroup
+metadata: {name: closed, namespace: shop}
+spec: {routes: [{path: /closed}]}
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: HttpRouteBinding
+metadata: {name: many, namespace: shop}
+spec: {targetRef: {kind: Server, name: web}, routeRefs: [{name: many}]}
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: HttpRouteBinding
+metadata: {name: closed, namespace: shop}
+spec: {targetRef: {kind: Server, name: web}, routeRefs: [{name: closed}]}
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: HttpRouteClass
+metadata: {name: first, namespace: shop}
+spec:
+  targetRef: {kind: Server, name: web}
+  routeSelector:
+    matchLabels: {http.linkerd.io/path: '/p0/:id', http.linkerd.io/method: GET}
+    matchExpressions: [{key: path.http.linkerd.io/id, operator: In, values: ['42']}]
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: TimeoutPolicy
+metadata: {name: first, namespace: shop}
+spec: {targetRef: {kind: HttpRouteClass, name: first}, timeouts: {request: 1s, idle: 9s}}
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: TimeoutPolicy
+metadata: {name: many, namespace: shop}
+spec: {targetRef: {kind: HttpRouteBinding, name: many}, timeouts: {request: 3s, idle: 8s}}
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: TimeoutPolicy
+metadata: {name: web, namespace: shop}
+spec: {targetRef: {kind: Server, name: web}, timeouts: {request: 10s, idle: 5s}}
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: HeaderRewritePolicy
+metadata: {name: many, namespace: shop}
+spec:
+  targetRef: {kind: HttpRouteBinding, name: many}
+  failure: Deny
+  rules: [{clear: [x-a, x-b], set: {x-a: one}, add: {x-c: two}}]
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: HeaderRewritePolicy
+metadata: {name: closed, namespace: shop}
+spec:
+  targetRef: {kind: HttpRouteBinding, name: closed}
+  failure: Deny
+  rules: [{clear: [host]}]
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: many, namespace: shop}
+spec:
+  targetRef: {group: portcullis.dev, kind: HttpRouteBinding, name: many}
+  requiredAuthenticationRefs: [{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: fronts}]
+";
+
+#[test]
+fn a_thousand_routes_are_folded_by_their_grants_and_by_their_effects() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("shop.yaml"), many_routes()).unwrap();
+    let path = directory.path().to_str().unwrap();
+    let output = portcullis(&["authz", "-f", path, "server/web"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let squeezed = text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" "));
+    let (of_many, rest): (Vec<_>, Vec<_>) = squeezed.skip(4).partition(|line| {
+        line.contains(" /p") && !line.starts_with("GET /p0/:id ")
+    });
+    // Those with the same grants once, and those with the same effects once, but for the first.
+    let all = (0..250).flat_map(|number| {
+        ["GET", "PUT", "POST", "DELETE"].map(|method| format!("{method} /p{number}/:id"))
+    });
+    let all: Vec<String> = all.collect();
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(sorted(of_many), sorted([&all[..], &all[1..]].concat()), "{text}");
+    let (front, binding) = (
+        "front.shop.serviceaccount.identity.linkerd.cluster.local",
+        "(HttpRouteBinding shop/many)",
+    );
+    let rewritten = [
+        "clear x-a HeaderRewritePolicy shop/many",
+        "clear x-b",
+        "set x-a: one",
+        "add x-c: two",
+        "or the request is refused",
+    ];
+    let mut expected = vec![
+        "port 8080 Server shop/web, HTTP/1".to_owned(),
+        "WHAT WHO BY".to_owned(),
+        "GET /ready from node-local (exempt) default probe".to_owned(),
+        "GET /api/… from 10.0.0.0/8 except 10.9.0.0/16 AuthorizationPolicy shop/readers".to_owned(),
+        format!("(HTTPRoute shop/reads) and {front}"),
+    ];
+    let folded = format!("{binding} {front} AuthorizationPolicy shop/many");
+    expected.extend([folded, "* /closed nobody".to_owned()]);
+    expected.extend(["(HttpRouteBinding shop/closed)", "anything else: not found", ""].map(str::to_owned));
+    expected.push("PERMITTED EFFECT BY".to_owned());
+    expected.push(String::new());
+    expected.extend(rewritten.map(str::to_owned));
+    assert_eq!(rest, expected, "{text}");
+}
+
 #[test]
 fn authz_takes_nobody_for_somebody() {
     let directory = tempfile::tempdir().unwrap();

@@ -47,6 +47,77 @@ fn delegation_is_as_expected_by_the_evaluator() {
     holds_for_the_evaluator("delegation");
 }
 
+/// A Server for everybody, with a policy that looks at headers as the application may not see them.
+const HEADERS: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, labels: {app: web}}
+spec: {serviceAccountName: web, containers: [{name: app, image: app, ports: [{containerPort: 8080}]}]}
+---
+apiVersion: policy.linkerd.io/v1beta3
+kind: Server
+metadata: {name: web, namespace: shop}
+spec: {podSelector: {matchLabels: {app: web}}, port: 8080, accessPolicy: all-unauthenticated}
+---
+apiVersion: portcullis.dev/v1alpha1
+kind: HeaderRewritePolicy
+metadata: {name: web, namespace: shop}
+spec:
+  targetRef: {kind: Server, name: web}
+  rules:
+  - match: [{header: {key: cookie, op: In, values: ['a=1; b=2']}}]
+    set: {x-cookie: joined}
+  - match: [{header: {key: x-hop, op: Exists}}]
+    set: {x-seen: hop}
+";
+
+const REQUESTS: &str = "
+requests:
+- name: cookies are joined, and what concerns the connection is gone
+  from: {}
+  to: shop/web:8080
+  http: GET /
+  headers: {cookie: [a=1, b=2], connection: x-hop, x-hop: '1'}
+  decision: allow
+  received: {headers: {x-cookie: joined, x-seen: null, x-hop: null, cookie: a=1; b=2}}
+- name: what concerns the stream alone stays
+  from: {}
+  to: shop/web:8080
+  http: GET /
+  headers: {cookie: [a=1, b=3], x-hop: '1'}
+  decision: allow
+  received: {headers: {x-cookie: null, x-seen: hop, x-hop: '1', cookie: a=1; b=3}}
+";
+
+/// Folder with manifests and requests.
+fn written(manifests: &str, requests: &str) -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("manifests");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("all.yaml"), manifests).unwrap();
+    let expectations = folder.path().join("requests.yaml");
+    std::fs::write(&expectations, requests).unwrap();
+    (folder, directory, expectations)
+}
+
+#[tokio::test]
+async fn the_evaluator_sees_headers_as_the_sidecar_does() {
+    let (_folder, manifests, requests) = written(HEADERS, REQUESTS);
+    let report = run_evaluator(&manifests, &requests).unwrap();
+    assert!(report.is_as_expected(), "{report}");
+    let report = run_pipeline(&manifests, &requests).await.unwrap();
+    assert!(report.is_as_expected(), "{report}");
+}
+
+#[test]
+fn the_evaluator_expects_no_arrival_of_what_an_effect_answers() {
+    let invalid = HEADERS.replace("rules:", "failure: Deny\n  rules:\n  - {clear: [host]}");
+    let (_folder, manifests, requests) = written(&invalid, REQUESTS);
+    let report = run_evaluator(&manifests, &requests).unwrap().to_string();
+    let expected = "the application receives nothing: HeaderRewritePolicy shop/web answers";
+    assert_eq!(report.matches(expected).count(), 2, "{report}");
+}
+
 async fn holds_in_the_pipeline(name: &str) {
     let directory = example(name);
     let report = run_pipeline(&directory, &directory.join("expectations.yaml")).await.unwrap();

@@ -9,9 +9,10 @@
 )]
 
 use http::{HeaderName, HeaderValue};
-use policy_core::effect::EffectsExplanation;
+use policy_core::effect::{EffectsExplanation, PossibleBound, PossibleEffects};
 use policy_core::explain::{FailureReason, MAX_CONSIDERED, explain};
 use policy_core::feature::{self, Feature};
+use policy_core::filter::Failure;
 use policy_core::matching::Segment;
 use policy_core::testing::{
     OwnedConnection, OwnedRequest, OwnedTls, grant, identity, network, object, policy, route, set,
@@ -167,6 +168,76 @@ fn effects_are_explained_with_the_object_of_each_bound_and_the_changes_in_order(
     made.authorizations = set(Vec::new());
     let denied = explain(&made, &client.view(), Some(&request.view()));
     assert_eq!(denied.effects, EffectsExplanation::default());
+}
+
+#[test]
+fn a_request_that_an_effect_answers_has_no_bound_and_no_change() {
+    let client = OwnedConnection::plaintext([10, 0, 0, 1]);
+    let request = OwnedRequest::get("/books/42").header("x-a", b"sent");
+    let explained = |numerator| {
+        let mut made = with_effects();
+        made.effects.insert(1, effect("fails", failure(numerator)));
+        explain(&made, &client.view(), Some(&request.view())).effects
+    };
+    let certain = explained(2);
+    let told = (certain.answer, certain.timeouts, certain.headers, certain.applied.len());
+    assert_eq!(told, (Some(effect("fails", failure(2))), Vec::new(), Vec::new(), 5));
+    // A share of the requests is forwarded.
+    let some = explained(1);
+    assert_eq!((some.answer, some.timeouts.len(), some.headers.len()), (None, 3, 6));
+}
+
+/// A failure of `numerator` of two requests.
+fn failure(numerator: u32) -> FilterKind {
+    FilterKind::Failure(Failure {
+        status: 500,
+        grpc_status: 13,
+        message: "fails".into(),
+        numerator,
+        denominator: 2,
+    })
+}
+
+#[test]
+fn effects_of_a_rule_are_those_that_the_server_does_not_outdo() {
+    let made = with_effects();
+    let own = &made.routes.routes[0].rules[0].effects;
+    let told = |own: &[Filter], server: &[Filter]| {
+        let PossibleEffects { timeouts, others } = PossibleEffects::of(own, server);
+        let bound = |one: &PossibleBound| {
+            let when = one.when.iter().map(|one| format!(" where {one}")).collect::<String>();
+            format!("{:?} {:?}{when} {}", one.bound.bound, one.bound.after, one.bound.source)
+        };
+        let others: Vec<_> = others.iter().map(|one| one.source.to_string()).collect();
+        (timeouts.iter().map(bound).collect::<Vec<_>>(), others)
+    };
+    let words = |words: &[&str]| words.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+    // Silence is bounded to 30 seconds by the Server, too.
+    let bounds = [
+        "Complete 3s where path parameter book In [42] TimeoutPolicy test/class",
+        "Complete 1s where path parameter book NotIn [42] TimeoutPolicy test/others",
+    ];
+    assert_eq!(
+        told(own, &made.effects),
+        (words(&bounds), words(&["TimeoutPolicy test/rewrite"]))
+    );
+    let bounds = [
+        "Complete 10s TimeoutPolicy test/server",
+        "Response 5s TimeoutPolicy test/server",
+        "Idle 30s TimeoutPolicy test/server",
+    ];
+    let others = ["TimeoutPolicy test/absent", "TimeoutPolicy test/last"];
+    assert_eq!(told(&made.effects, &[]), (words(&bounds), words(&others)));
+    // Of equal bounds the rule's is told, as in an explanation; a longer one is not.
+    let timeout = |count| FilterKind::Timeout(Duration::from_secs(count));
+    let equal = [effect("long", timeout(11)), effect("equal", timeout(10))];
+    let expected = (words(&["Complete 10s TimeoutPolicy test/equal"]), Vec::new());
+    assert_eq!(told(&equal, &made.effects), expected);
+    assert_eq!(told(&equal[..1], &made.effects), (Vec::new(), Vec::new()));
+    // What fails every time is not forwarded.
+    let failing = [own[0].clone(), own[2].clone(), effect("f", failure(2)), own[2].clone()];
+    assert_eq!(told(&failing, &[]), (Vec::new(), words(&["TimeoutPolicy test/f"])));
+    assert_eq!(told(own, &failing), (Vec::new(), Vec::new()));
 }
 
 #[test]

@@ -9,14 +9,13 @@ use policy_core::{Filter, FilterKind, ServerPolicy};
 use policy_engine::view::{Shadowed, host};
 use std::collections::HashMap;
 
-/// Returns the effects on requests of a port: those on every request, then those of rules.
+/// Returns the effects on requests of a port in the order in which they apply: those of rules, then
+/// those on every request.
 pub(super) fn effects(policy: &ServerPolicy, shadowed: &[Shadowed]) -> Vec<RequestEffects> {
     if policy.deny.is_some() || !policy.protocol.is_http() {
         return Vec::new();
     }
-    let every = PossibleEffects::of(&policy.effects, &[]);
-    let mut all: Vec<RequestEffects> = entry(None, Vec::new(), &every).into_iter().collect();
-    all.iter_mut().for_each(|every| every.what.push("requests".to_owned()));
+    let mut all: Vec<RequestEffects> = Vec::new();
     let mut places: HashMap<RequestEffects, usize> = HashMap::new();
     for (number, route) in policy.routes.routes.iter().enumerate() {
         if route.origin.refusal().is_some() {
@@ -39,6 +38,8 @@ pub(super) fn effects(policy: &ServerPolicy, shadowed: &[Shadowed]) -> Vec<Reque
             }
         }
     }
+    let every = entry(None, Vec::new(), &PossibleEffects::of(&policy.effects, &[]));
+    all.extend(every.map(|every| RequestEffects { what: vec!["requests".to_owned()], ..every }));
     all
 }
 

@@ -96,8 +96,8 @@ pub(crate) struct Port {
     pub(crate) access: Vec<Access>,
     /// Fate of requests that no route matches; absent if `access` covers them.
     pub(crate) otherwise: Option<String>,
-    /// Effects on permitted requests: those of the port, then those of routes, where equal ones are
-    /// one entry.
+    /// Effects on permitted requests: those of routes, where equal ones are one entry, then those of
+    /// the port.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) effects: Vec<RequestEffects>,
     /// Rate limits on granted requests, in words.

@@ -24,7 +24,9 @@ pub(super) fn contradictions(
             all.push(format!("timeouts are {found:?}, expected {expected:?}"));
         }
     }
-    if let Some(received) = received {
+    if let Some((_, answer)) = expectation.received.as_ref().zip(effects.answer.as_ref()) {
+        all.push(format!("the application receives nothing: {} answers", answer.source));
+    } else if let Some(received) = &expectation.received {
         let headers = changed(request.headers, &effects.headers);
         all.extend(differences(&of_policies(&received.headers), |name| {
             let lines = headers.get_all(name).iter();

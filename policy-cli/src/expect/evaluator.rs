@@ -9,12 +9,14 @@ use super::rate_limits::RateLimits;
 use super::report::Report;
 use crate::local_mesh::apply_defaults;
 use crate::verdict::DecisionSummary;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use policy_core::{
     Connection, Decision, Denied, Evaluator, Identity, Memo, PathHandling, Protocol, RequestView,
     ServerPolicy, TargetFault, Tls, canonical_target, fold_mapped,
 };
 use policy_crds::Object;
+use policy_enforce::headers::clean_request;
 use policy_engine::source::directory::load;
 use policy_engine::{Compiled, ControllerConfig, compile_objects};
 use std::path::Path;
@@ -98,22 +100,19 @@ fn tls<'a>(policy: &ServerPolicy, tls: ClientTls, identity: Option<&'a Identity>
     }
 }
 
-struct Request {
-    method: Method,
-    uri: Uri,
-    version: http::Version,
-    headers: HeaderMap,
-}
-
-fn request(expectation: &Expectation) -> Result<Option<Request>, String> {
+/// The head of an expectation's request, cleaned as the sidecar cleans it before it looks at it.
+fn request(expectation: &Expectation) -> Result<Option<Parts>, String> {
     let Some((method, target)) = expectation.request() else { return Ok(None) };
     let host = expectation.host.clone().unwrap_or_else(|| host(expectation));
-    let mut headers = headers(expectation)?;
     let h2 = expectation.grpc.is_some() || expectation.version == Version::H2;
-    let uri: Uri = if h2 {
+    let (mut head, ()) = http::Request::new(()).into_parts();
+    head.method = method.parse().map_err(|_| format!("`{method}` is not a method"))?;
+    head.headers = headers(expectation)?;
+    head.version = if h2 { http::Version::HTTP_2 } else { http::Version::HTTP_11 };
+    head.uri = if h2 {
         format!("http://{host}{target}").parse()
     } else {
-        headers.insert(
+        head.headers.insert(
             http::header::HOST,
             HeaderValue::try_from(&host).map_err(|error| format!("host: {error}"))?,
         );
@@ -122,14 +121,10 @@ fn request(expectation: &Expectation) -> Result<Option<Request>, String> {
     .map_err(|error| format!("`{target}` cannot be sent: {error}"))?;
     if expectation.grpc.is_some() {
         let grpc = HeaderValue::from_static("application/grpc");
-        headers.insert(http::header::CONTENT_TYPE, grpc);
+        head.headers.insert(http::header::CONTENT_TYPE, grpc);
     }
-    Ok(Some(Request {
-        method: method.parse().map_err(|_| format!("`{method}` is not a method"))?,
-        uri,
-        version: if h2 { http::Version::HTTP_2 } else { http::Version::HTTP_11 },
-        headers,
-    }))
+    clean_request(&mut head, expectation.tls() == ClientTls::Mesh);
+    Ok(Some(head))
 }
 
 /// Default host of an expectation.
@@ -154,7 +149,7 @@ pub(super) fn headers(expectation: &Expectation) -> Result<HeaderMap, String> {
 /// returns false if there is none.
 fn decide(
     expectation: &Expectation,
-    (evaluator, connection, request): (&Evaluator, &Connection<'_>, Option<&Request>),
+    (evaluator, connection, request): (&Evaluator, &Connection<'_>, Option<&Parts>),
     take: &mut dyn FnMut() -> bool,
 ) -> Decided {
     let policy = evaluator.policy();
@@ -205,6 +200,6 @@ fn version_fits(protocol: Protocol, version: http::Version, meshed: bool) -> boo
     }
 }
 
-fn target(paths: PathHandling, request: &Request) -> Result<policy_core::Target<'_>, TargetFault> {
+fn target(paths: PathHandling, request: &Parts) -> Result<policy_core::Target<'_>, TargetFault> {
     canonical_target(&request.method, &request.uri, request.version, &request.headers, paths)
 }

@@ -30,6 +30,8 @@ pub(crate) struct DecisionRecord {
     pub(crate) request: Option<(String, String, u16)>,
     /// The decision.
     pub(crate) found: DecisionSummary,
+    /// The route's name among those of its object, such as `/books/:id`.
+    pub(crate) http_route: Option<String>,
     /// The path that InboundRoutes delegated to the route, with the objects that it passed through.
     pub(crate) delegated: Option<String>,
 }
@@ -67,6 +69,7 @@ impl Recorder for DecisionSink {
                 (request.method.to_string(), request.target.to_owned(), status)
             }),
             found: found(record),
+            http_route: record.http_route.map(str::to_owned),
             delegated: record.route.and_then(Origin::delegated_path).map(ToString::to_string),
         };
         // A worker thread must not block on a slow reader.

@@ -38,6 +38,9 @@ pub(crate) struct DecisionLine<'a> {
     pub(crate) reason: Option<&'a str>,
     /// Route that matched.
     pub(crate) route: Option<&'a str>,
+    /// The route's name among those of its object, such as `/books/:id`.
+    #[serde(rename = "httpRoute", skip_serializing_if = "Option::is_none")]
+    pub(crate) http_route: Option<&'a str>,
     /// Path that InboundRoutes delegated to the route, with the objects that it passed through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) delegated: Option<&'a str>,
@@ -72,6 +75,7 @@ impl<'a> DecisionLine<'a> {
             decision: entry.found.decision,
             reason: entry.found.reason.as_deref(),
             route: entry.found.route.as_deref(),
+            http_route: entry.http_route.as_deref(),
             delegated: entry.delegated.as_deref(),
             authorization: entry.found.authorization.as_deref(),
         }
@@ -106,6 +110,9 @@ impl<'a> DecisionLine<'a> {
         // The last object of a chain is the route.
         if let Some(route) = self.delegated.or(self.route) {
             line.push_str(&format!("  route {route}"));
+        }
+        if let Some(http_route) = self.http_route {
+            line.push_str(&format!(" {}", visible(http_route)));
         }
         if let Some(authorization) = self.authorization {
             line.push_str(&format!("  by {authorization}"));
@@ -161,6 +168,7 @@ mod tests {
                 route: Some("HTTPRoute shop/api".to_owned()),
                 authorization: None,
             },
+            http_route: None,
             delegated: None,
         }
     }
@@ -185,6 +193,15 @@ mod tests {
         let line = DecisionLine::new(&entry, &ControllerConfig::default(), &BTreeMap::new())
             .text(Paint::plain());
         assert!(line.ends_with(&format!("  unauthorized  route {chain}\n")), "{line}");
+    }
+
+    #[test]
+    fn a_route_of_a_binding_is_shown_with_its_path() {
+        let entry = DecisionRecord { http_route: Some("/books/:id".to_owned()), ..entry(None) };
+        let line = DecisionLine::new(&entry, &ControllerConfig::default(), &BTreeMap::new());
+        let text = line.text(Paint::plain());
+        assert!(text.ends_with("  unauthorized  route HTTPRoute shop/api /books/:id\n"), "{text}");
+        assert_eq!(serde_json::to_value(&line).unwrap()["httpRoute"], "/books/:id");
     }
 
     #[test]
