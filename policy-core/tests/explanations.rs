@@ -217,10 +217,7 @@ fn effects_of_a_rule_are_those_that_the_server_does_not_outdo() {
         "Complete 3s where path parameter book In [42] TimeoutPolicy test/class",
         "Complete 1s where path parameter book NotIn [42] TimeoutPolicy test/others",
     ];
-    assert_eq!(
-        told(own, &made.effects),
-        (words(&bounds), words(&["TimeoutPolicy test/rewrite"]))
-    );
+    assert_eq!(told(own, &made.effects), (words(&bounds), words(&["TimeoutPolicy test/rewrite"])));
     let bounds = [
         "Complete 10s TimeoutPolicy test/server",
         "Response 5s TimeoutPolicy test/server",

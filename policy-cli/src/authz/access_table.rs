@@ -39,8 +39,7 @@ fn blocks(access: &[Access]) -> Vec<Block<'_>> {
         let grant = (who(entry), entry.by.clone().unwrap_or_default());
         let same = |known: &&mut Block<'_>| {
             let Access { route, what, hosts, exempt, .. } = known.about;
-            (route, what, hosts, exempt)
-                == (&entry.route, &entry.what, &entry.hosts, &entry.exempt)
+            (route, what, hosts, exempt) == (&entry.route, &entry.what, &entry.hosts, &entry.exempt)
         };
         match blocks.last_mut().filter(same) {
             Some(known) => known.grants.push(grant),

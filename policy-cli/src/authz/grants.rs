@@ -11,10 +11,7 @@ use std::sync::Arc;
 
 /// Returns the access rows of a port in the order in which grants are evaluated, and the fate of
 /// requests that no grant covers.
-pub(super) fn rows(
-    policy: &ServerPolicy,
-    shadowed: &[Shadowed],
-) -> (Vec<Access>, Option<String>) {
+pub(super) fn rows(policy: &ServerPolicy, shadowed: &[Shadowed]) -> (Vec<Access>, Option<String>) {
     if policy.deny.is_some() {
         return (Vec::new(), None);
     }
