@@ -5,8 +5,8 @@ use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::query::effective_servers::EffectiveServersOf;
 use crate::query::policy::AttachedRoutesOf;
-use crate::query::requests::{BindingRoutesOf, DescribedRoute, DescribedRoutesOf};
-use crate::resolve::requests::server_of;
+use crate::query::requests::{BindingRoutesOf, DescribedRoute};
+use crate::resolve::requests::{own_routes, server_of};
 use crate::view::shadowed;
 use policy_core::{
     HeaderMatch, ObjectRef, PathHandling, QueryMatch, RequestMatch, Route, ValueMatch,
@@ -26,18 +26,12 @@ impl Finder<'_> {
             return Vec::new();
         }
         let list = if key.kind == Kind::GrpcService { "methods" } else { "routes" };
-        let described = self.query(&DescribedRoutesOf(key.clone()));
-        let own = described.routes.iter().filter(|route| route.holder == *key);
-        let contradicting = own.filter_map(|route| {
-            Some((route.place, (FindingKind::NeverReached, contradiction(route)?)))
-        });
-        let mut unreached: BTreeMap<usize, (FindingKind, String)> = contradicting.collect();
-        let (kind, hidden) = self.hidden_everywhere(key);
-        for (place, message) in hidden {
-            unreached.entry(place).or_insert((kind, message));
-        }
-        let finding_of = |(place, (kind, message)): (usize, (FindingKind, String))| {
-            finding(key, kind, &format!("spec.{list}[{place}]"), message)
+        let own = own_routes(object);
+        let own = own.iter().filter_map(|route| Some((route.place, contradiction(route)?)));
+        let mut unreached: Unreached = own.collect();
+        unreached.extend(self.hidden_everywhere(key));
+        let finding_of = |(place, message): (usize, String)| {
+            finding(key, FindingKind::NeverReached, &format!("spec.{list}[{place}]"), message)
         };
         unreached.into_iter().map(finding_of).collect()
     }

@@ -16,4 +16,5 @@ mod servers;
 mod walk;
 
 pub(crate) use binding::{is_binding, is_class, server_of};
+pub(crate) use describe::own_routes;
 pub(crate) use servers::servers_through;

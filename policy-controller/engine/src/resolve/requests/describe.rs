@@ -11,7 +11,7 @@ use crate::resolve::reference::follow;
 use http::Method;
 use policy_core::RequestMatch;
 use policy_crds::resource::{GrpcService, GrpcServiceMethod};
-use policy_crds::{Body, Field, ObjectKey, Resource};
+use policy_crds::{Body, Field, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
 /// The most references of a binding or group that its condition says in full.
@@ -30,6 +30,16 @@ fn described(query: &DescribedRoutesOf, cx: &mut Context<'_>) -> Arc<DescribedRo
         // A reference to what is missing or invalid is not followed.
         Some(Body::Valid(_) | Body::Invalid(_)) | None => DescribedRoutes::default(),
     })
+}
+
+/// The routes that a group or service describes itself.
+pub(crate) fn own_routes(object: &Object) -> Vec<Arc<DescribedRoute>> {
+    let key = &object.meta.key;
+    match &object.body {
+        Body::Valid(Resource::HttpRouteGroup(group)) => Walk::own(key, group, true).found.routes,
+        Body::Valid(Resource::GrpcService(service)) => of_service(key, service).routes,
+        Body::Valid(_) | Body::Invalid(_) => Vec::new(),
+    }
 }
 
 fn summary(query: &GroupSummaryOf, cx: &mut Context<'_>) -> Arc<GroupSummary> {

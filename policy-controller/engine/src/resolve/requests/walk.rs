@@ -111,6 +111,17 @@ impl<'a> Walk<'a> {
         group: &'a HttpRouteGroup,
         keeps: bool,
     ) -> Self {
+        let mut walk = Self::own(key, group, keeps);
+        while !walk.is_cut
+            && let Some(next) = walk.near.pop_front().or_else(|| walk.far.pop_front())
+        {
+            walk.include(cx, &next);
+        }
+        walk
+    }
+
+    /// Looks at the group's own routes alone.
+    pub(super) fn own(key: &ObjectKey, group: &'a HttpRouteGroup, keeps: bool) -> Self {
         let mut walk = Self {
             keeps,
             near: VecDeque::new(),
@@ -122,11 +133,6 @@ impl<'a> Walk<'a> {
             found: DescribedRoutes::default(),
         };
         walk.group([key.clone()].into(), group, &Inherited::default());
-        while !walk.is_cut
-            && let Some(next) = walk.near.pop_front().or_else(|| walk.far.pop_front())
-        {
-            walk.include(cx, &next);
-        }
         walk
     }
 
