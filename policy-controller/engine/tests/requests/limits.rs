@@ -125,6 +125,30 @@ fn a_binding_with_too_many_matches_denies_and_leaves_the_others_as_they_are() {
 }
 
 #[test]
+fn the_groups_of_others_leave_room_for_those_of_a_bindings_own_namespace() {
+    let part = |name: &str| {
+        let routes = format!("routes: [{}]", many(name, "GET, PUT, POST, HEAD, DELETE", 256));
+        in_namespace("lib", "HttpRouteGroup", name, &routes)
+    };
+    let named = "{name: a, namespace: lib}, {name: b, namespace: lib}, {name: admin}";
+    let consent = include_grant("lib", "shop")
+        .replace("HttpRouteGroup, namespace", "HttpRouteBinding, namespace");
+    let all = [
+        group("open", "{path: '/*all'}"),
+        binding("open", "{name: open}"),
+        policy("open", "group: portcullis.dev, kind: HttpRouteBinding, name: open", ""),
+        group("admin", "{path: '/admin/*rest'}"),
+        binding("closed", named),
+        part("a"),
+        part("b"),
+        consent,
+    ];
+    let found = compiled("HTTP/1", &all.each_ref().map(String::as_str));
+    let wanted = [pair("unauthorized", "unauthorized"), pair("allow", "allow")];
+    assert_eq!(verdicts(&found, &["GET /admin/users", "GET /elsewhere"]), wanted);
+}
+
+#[test]
 fn a_route_with_too_many_predicates_denies() {
     let headers = |from: usize, number: usize| {
         let all = (from..).take(number).map(|at| format!("{{name: x-{at}, value: '1'}}"));

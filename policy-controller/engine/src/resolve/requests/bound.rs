@@ -17,8 +17,8 @@ use std::sync::Arc;
 query!(BoundRoutesOf, Arc<BoundRoutes>, bound);
 
 /// The reason why nothing is granted on the routes of a broken binding.
-const BROKEN: &str =
-    "a group or service that it names, or that one of these includes, cannot be used";
+const BROKEN: &str = "a group or service that it names, or that one of these includes, cannot be used, or it has too \
+                      many routes";
 
 fn bound(query: &BoundRoutesOf, cx: &mut Context<'_>) -> Arc<BoundRoutes> {
     let server = &query.0;
@@ -49,10 +49,9 @@ fn bound(query: &BoundRoutesOf, cx: &mut Context<'_>) -> Arc<BoundRoutes> {
             BindingOutcome::Refused { .. } => {}
         }
     }
-    let classes = Classes::of(cx, server);
-    let (bindings, mut on_server) = (policies, classes);
+    let mut classes = Classes::of(cx, server);
     for merged in merge.finish() {
-        found.routes.extend(route(cx, merged, &bindings, &mut on_server));
+        found.routes.extend(route(cx, merged, &policies, &mut classes));
     }
     Arc::new(found)
 }

@@ -91,6 +91,8 @@ pub(super) fn named_by<'a>(
             all.fault(IncludeFault { reason: first.reason, message: message.into() });
         }
     }
+    // Where there is no room for all, those of others are left out first.
+    usable.sort_by_key(|key| key.namespace != binding.namespace);
     (usable, all.faults)
 }
 
