@@ -12,13 +12,14 @@
 )]
 
 use policy_core::change::{ListDiff, RouteChange};
-use policy_core::effect::TimeoutBound;
+use policy_core::effect::{PossibleBound, PossibleEffects, TimeoutBound};
 use policy_core::explain::{MAX_CONSIDERED, explain};
 use policy_core::testing::{
     any_client, any_policy, any_policy_with_effects, any_request, any_timeouts,
 };
 use policy_core::{
-    Decision, Denied, EffectiveTimeouts, Evaluator, FilterKind, Memo, ServerPolicy, Timeouts, naive,
+    Decision, Denied, EffectiveTimeouts, Evaluator, Filter, FilterKind, Memo, ServerPolicy,
+    Timeouts, naive,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -120,6 +121,42 @@ proptest! {
             prop_assert_eq!(bound(TimeoutBound::Head), timeouts.head);
             prop_assert_eq!(bound(TimeoutBound::Response), timeouts.response);
             prop_assert_eq!(bound(TimeoutBound::Idle), timeouts.idle);
+        }
+    }
+
+    #[test]
+    fn what_is_told_of_a_rule_comes_to_the_bounds_of_each_request(
+        policy in any_policy_with_effects(),
+        client in any_client(),
+        requests in prop::collection::vec(any_request(), 1..6),
+    ) {
+        let (evaluator, connection) = (build(&policy), client.view());
+        let of_server = PossibleEffects::of(&policy.effects, &[]);
+        for request in &requests {
+            let view = request.view();
+            let explained = explain(&policy, &connection, Some(&view));
+            let Decision::Permit(permit) = explained.decision else { continue };
+            let rule = permit.route().and_then(|id| evaluator.rule(id));
+            let own = rule.map(|(_, rule)| PossibleEffects::of(&rule.effects, &policy.effects));
+            let own = own.unwrap_or_default();
+            let holds = |one: &&PossibleBound| {
+                // An effect that has nothing but the conditions applies where they hold.
+                let timeouts = Timeouts { when: one.when.clone(), ..Timeouts::default() };
+                let source = one.bound.source.clone();
+                let mut alone = policy.clone();
+                alone.effects = vec![Filter { source, kind: FilterKind::Timeouts(timeouts) }];
+                alone.routes.routes.iter_mut().for_each(|route| {
+                    Arc::make_mut(route).rules.iter_mut().for_each(|r| r.effects = Vec::new().into());
+                });
+                !naive::effects(&alone, &permit, &view).is_empty()
+            };
+            let told: Vec<_> =
+                own.timeouts.iter().chain(&of_server.timeouts).filter(holds).collect();
+            for part in TimeoutBound::ALL {
+                let times = told.iter().filter(|one| one.bound.bound == part);
+                let held = explained.effects.timeouts.iter().find(|one| one.bound == part);
+                prop_assert_eq!(times.map(|one| one.bound.after).min(), held.map(|one| one.after));
+            }
         }
     }
 

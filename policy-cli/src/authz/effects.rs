@@ -111,3 +111,116 @@ fn failed(failure: &Failure) -> String {
     };
     format!("answer with {status}{share}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_core::testing::{object, policy, route};
+    use policy_core::{
+        Denied, EffectCondition, HeaderCondition, HeaderOperator, HeaderRewrite, Origin,
+        PathPattern, Protocol, RequestMatch, Source,
+    };
+    use std::sync::Arc;
+
+    fn effect(name: &str, kind: FilterKind) -> Filter {
+        Filter { source: Source::Object(object("Policy", name)), kind }
+    }
+
+    fn failure(numerator: u32) -> FilterKind {
+        let (status, grpc_status, denominator) = (500, 13, 4);
+        FilterKind::Failure(Failure {
+            status,
+            grpc_status,
+            message: "m".into(),
+            numerator,
+            denominator,
+        })
+    }
+
+    fn all(effects: Vec<Filter>) -> ServerPolicy {
+        let mut policy = policy();
+        let wanted = vec![RequestMatch::path(PathPattern::exact("/a"))];
+        let mut only = route("r", wanted);
+        only.rules[0].effects = effects.into();
+        policy.routes.routes.push(Arc::new(only));
+        policy
+    }
+
+    fn changes(policy: &ServerPolicy) -> Vec<EffectChange> {
+        effects(policy, &[]).into_iter().flat_map(|entry| entry.changes).collect()
+    }
+
+    fn told(what: &[&str], name: &str) -> EffectChange {
+        let what = what.iter().map(|one| (*one).to_owned()).collect();
+        EffectChange { what, when: Vec::new(), required: false, by: format!("Policy test/{name}") }
+    }
+
+    #[test]
+    fn every_effect_is_told_in_its_order() {
+        let (name, value) = (http::HeaderName::from_static, http::HeaderValue::from_static);
+        let change = HeaderChange {
+            add: vec![(name("x-a"), value("1"))],
+            set: vec![(name("x-b"), value("2"))],
+            remove: vec![name("x-c")],
+        };
+        let condition = HeaderCondition { name: "x-d".into(), operator: HeaderOperator::Exists };
+        let rewrite = HeaderRewrite {
+            when: vec![EffectCondition::Header(condition)],
+            clear: vec![name("x-e")],
+            required: true,
+            ..HeaderRewrite::default()
+        };
+        let redirect = Redirect { scheme: None, host: None, port: None, path: None, status: 302 };
+        let filters = vec![
+            effect("q", FilterKind::RequestHeaders(change.clone())),
+            effect("s", FilterKind::ResponseHeaders(change)),
+            effect("w", FilterKind::Rewrite(rewrite)),
+            effect("f", failure(1)),
+            effect("r", FilterKind::Redirect(redirect)),
+        ];
+        let mut policy = all(filters);
+        let rewritten = EffectChange {
+            when: vec!["header x-d Exists".to_owned()],
+            required: true,
+            ..told(&["clear x-e"], "w")
+        };
+        let mut expected = vec![
+            told(&["add x-a: 1", "set x-b: 2", "clear x-c"], "q"),
+            told(
+                &[
+                    "in the response add x-a: 1",
+                    "in the response set x-b: 2",
+                    "in the response clear x-c",
+                ],
+                "s",
+            ),
+            rewritten,
+            told(&["answer with 500 to 1 of 4 requests"], "f"),
+            told(&["answer with 302, a redirect"], "r"),
+        ];
+        assert_eq!(changes(&policy), expected);
+        // Where every request fails, nothing is forwarded that a change could be seen of.
+        policy.effects = vec![effect("all", failure(4)), effect("late", failure(4))];
+        expected.drain(..3);
+        expected.push(told(&["answer with 500"], "all"));
+        assert_eq!(changes(&policy), expected);
+    }
+
+    #[test]
+    fn what_permits_nothing_or_has_no_requests_has_no_effects() {
+        let timeout = || FilterKind::Timeout(std::time::Duration::from_secs(1));
+        let mut policy = all(vec![effect("t", timeout())]);
+        policy.effects = vec![effect("s", timeout())];
+        assert_eq!(effects(&policy, &[]).len(), 2);
+        let never = Shadowed { route: 0, rule: 0, number: 0, by: 0 };
+        assert_eq!(effects(&policy, &[never]).len(), 1);
+        let denying = Arc::make_mut(&mut policy.routes.routes[0]);
+        denying.origin = Origin::Deny(Denied::ProxyUnsupported);
+        assert_eq!(effects(&policy, &[]).len(), 1);
+        policy.protocol = Protocol::Opaque;
+        assert_eq!(effects(&policy, &[]), []);
+        policy.protocol = Protocol::Http1;
+        policy.deny = Some(Denied::ProxyUnsupported);
+        assert_eq!(effects(&policy, &[]), []);
+    }
+}

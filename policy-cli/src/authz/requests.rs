@@ -57,3 +57,26 @@ pub(super) fn rule_matches(
     }
     (what, unreached)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_core::testing::route;
+    use policy_core::{PathPattern, RequestMatch, RouteLabel};
+
+    #[test]
+    fn a_label_stands_for_both_spellings_unless_one_is_never_reached() {
+        let wanted = |path: &str| RequestMatch::path(PathPattern::exact(path));
+        let mut labelled = route("r", vec![wanted("/books"), wanted("/books/")]);
+        let words = |words: &[&str]| words.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+        let shadow = |number| Shadowed { route: 3, rule: 0, number, by: 1 };
+        assert_eq!(matches(&labelled, 3, &[]), (words(&["* /books", "* /books/"]), Vec::new()));
+        labelled.label = Some(RouteLabel::new("/books"));
+        assert_eq!(matches(&labelled, 3, &[]), (words(&["* /books"]), Vec::new()));
+        let one = matches(&labelled, 3, &[shadow(1)]);
+        assert_eq!(one, (words(&["* /books"]), words(&["* /books/ (never reached)"])));
+        let both = matches(&labelled, 3, &[shadow(0), shadow(1)]);
+        assert_eq!(both, (Vec::new(), words(&["* /books (never reached)"])));
+        assert_eq!(matches(&labelled, 2, &[shadow(0)]), (words(&["* /books"]), Vec::new()));
+    }
+}
