@@ -3,13 +3,14 @@
 //! controller would serve, never computed a second time.
 
 mod access_table;
+pub(crate) mod clients;
 mod effects;
 mod effects_table;
 mod grants;
 mod report;
 mod requests;
 pub(crate) mod select;
-pub(crate) mod text;
+mod text;
 
 pub(crate) use grants::{grant_row, requirement};
 pub(crate) use report::{

@@ -1,7 +1,8 @@
 //! Rows of the table of grants.
 
 use super::Access;
-use super::text::{requests, who};
+use super::clients::who;
+use super::requests::request_lines;
 use std::collections::HashMap;
 
 /// Requests with the same grants.
@@ -58,7 +59,7 @@ impl Block<'_> {
     fn rows(self, several: bool) -> Vec<[String; 3]> {
         let Self { about, what, grants } = self;
         let mut rows = Vec::new();
-        let mut first = requests(&what, &about.hosts, about.route.as_deref());
+        let mut first = request_lines(&what, &about.hosts, about.route.as_deref());
         if several {
             let of_route = first.split_off(what.len().min(first.len()));
             rows.push([first.join("\n"), String::new(), String::new()]);

@@ -1,7 +1,7 @@
 //! Rows of the table of effects on permitted requests.
 
 use super::report::{EffectChange, RequestEffects, TimeoutEntry};
-use super::text::requests;
+use super::requests::request_lines;
 
 /// One row per effect; several rows about the same requests show these only once, the first beside the
 /// last line of them.
@@ -12,7 +12,7 @@ pub(super) fn rows(effects: &[RequestEffects]) -> Vec<[String; 3]> {
 fn entry_rows(entry: &RequestEffects) -> Vec<[String; 3]> {
     let RequestEffects { route, hosts, what, timeouts, changes } = entry;
     let mut lines = match route {
-        Some(route) => requests(what, hosts, Some(route)),
+        Some(route) => request_lines(what, hosts, Some(route)),
         None => vec!["every request".to_owned()],
     };
     let beside = lines.split_off(if what.len() > 1 { what.len().min(lines.len()) } else { 0 });

@@ -1,4 +1,4 @@
-//! Requests of a rule in words.
+//! Requests in words.
 
 use policy_core::{Route, Rule};
 use policy_engine::view::{Shadowed, request, request_on};
@@ -56,6 +56,16 @@ pub(super) fn rule_matches(
         }
     }
     (what, unreached)
+}
+
+/// Requests and the route that they belong to, in lines.
+pub(super) fn request_lines(what: &[String], hosts: &[String], route: Option<&str>) -> Vec<String> {
+    let mut lines = what.to_vec();
+    if !hosts.is_empty() {
+        lines.push(format!("on {}", hosts.join(", ")));
+    }
+    lines.extend(route.map(|route| format!("({route})")));
+    lines
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::{
     ClaimItem, GrantItem, HostItem, MissingItem, ObjectItem, RefusedItem, RoutesReport, RuleEffect,
     RuleItem, ServerItem, TreeItem,
 };
-use crate::authz::text::need;
+use crate::authz::clients::need;
 use crate::output::{self, Paint};
 use std::fmt::Write;
 

@@ -6,7 +6,7 @@ use super::report::{
     GrantItem, ObjectItem, RefusedItem, RuleEffect, RuleItem, ServerItem, TreeItem, WithheldItem,
 };
 use super::visibility::{hidden, hidden_grants, withheld_reason};
-use crate::authz::text::who;
+use crate::authz::clients::who;
 use crate::authz::{grant_row, requirement};
 use crate::inventory::Inventory;
 use policy_core::{Authorization, DelegatedPath, HostPattern, Route, ServerPolicy};
