@@ -134,6 +134,7 @@ mod tests {
             message: "m".into(),
             numerator,
             denominator,
+            required: false,
         })
     }
 

@@ -99,7 +99,12 @@ fn effects(compiled: &Compiled, path: &str, host: &str, headers: &[(&str, &str)]
             failure.denominator,
             failure.message
         )),
-        _ => None,
+        FilterKind::RequestHeaders(_)
+        | FilterKind::ResponseHeaders(_)
+        | FilterKind::Redirect(_)
+        | FilterKind::Timeout(_)
+        | FilterKind::Timeouts(_)
+        | FilterKind::Rewrite(_) => None,
     });
     bounds.chain(changes).chain(refusals).collect()
 }

@@ -83,6 +83,39 @@ fn catalogue() -> Vec<Object> {
         unread("strange"),
         grant("auth", "AuthorizationPolicy", "shop", "MeshTLSAuthentication"),
         grant("shop", "HTTPRoute", "strange", "Server"),
+    ];
+    let all = texts.into_iter().chain(about_requests());
+    all.flat_map(|text| objects(&[&text])).collect()
+}
+
+/// Policies about requests, and what describes and binds these.
+fn about_requests() -> Vec<String> {
+    let ours = |kind: &str, name: &str, spec: &str| {
+        format!(
+            "apiVersion: portcullis.dev/v1alpha1\nkind: {kind}\n\
+             metadata: {{name: {name}, namespace: shop}}\nspec: {{{spec}}}"
+        )
+    };
+    let on_a = "targetRef: {group: policy.linkerd.io, kind: Server, name: a}";
+    let on_class = "group: portcullis.dev, kind: HttpRouteClass, name: k";
+    vec![
+        ours("HttpRouteGroup", "g", "routes: [{path: '/g/:id'}, {routeGroupRef: {name: i}}]"),
+        ours("HttpRouteGroup", "g", "routes: [{path: '/g/:id', methods: [GET]}]"),
+        ours("HttpRouteGroup", "i", "routes: [{path: '/i', labels: {a: b}}]"),
+        ours("HttpRouteGroup", "i", "routes: [{routeGroupRef: {name: g}}]"),
+        ours("HttpRouteBinding", "b", &format!("{on_a}, routeRefs: [{{name: g}}]")),
+        ours(
+            "HttpRouteBinding",
+            "b",
+            &format!("{on_a}, routeRefs: [{{name: i}}], hostnames: [web]"),
+        ),
+        ours("HttpRouteBinding", "b", "routeRefs: []"),
+        ours("HttpRouteClass", "k", &format!("{on_a}, routeSelector: {{matchLabels: {{a: b}}}}")),
+        ours("HttpRouteClass", "k", &format!("{on_a}, routeSelector: {{}}")),
+        common::policy("on-class", on_class, ""),
+        ours("GrpcService", "s", "service: x.S"),
+        ours("GrpcServiceBinding", "s", &format!("{on_a}, serviceRefs: [{{name: s}}]")),
+        effect("TimeoutPolicy", "t", on_class, "timeouts: {response: 1s}"),
         effect("TimeoutPolicy", "t", ON_A, "timeouts: {request: 10s}"),
         effect("TimeoutPolicy", "t", ON_R, "timeouts: {request: 3s, idle: 5s}"),
         effect("HeaderRewritePolicy", "h", ON_R, "rules: [{clear: [x-a]}]"),
@@ -90,8 +123,7 @@ fn catalogue() -> Vec<Object> {
         effect("HeaderRewritePolicy", "s", ON_A, "rules: [{set: {x-a: b}}]"),
         // One whose target cannot be read.
         effect("HeaderRewritePolicy", "s", "kind: Pod, name: a", "rules: [], failure: Deny"),
-    ];
-    texts.iter().flat_map(|text| objects(&[text])).collect()
+    ]
 }
 
 const ON_A: &str = "kind: Server, name: a";

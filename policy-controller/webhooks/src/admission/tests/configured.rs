@@ -41,10 +41,9 @@ fn the_documented_configuration_of_linkerd_compatible_has_the_outbound_webhook_b
     assert_eq!(made["webhooks"][6]["failurePolicy"], "Ignore");
 }
 
-#[test]
-fn what_is_refused_when_nobody_answers_is_policy_and_nothing_else() {
-    let made = installation(service());
-    let policies: Vec<(&str, &str, Vec<&str>)> = made["webhooks"]
+/// The name of each webhook, what happens when it does not answer, and the resources that it reviews.
+fn reviewed(made: &Value) -> Vec<(&str, &str, Vec<&str>)> {
+    made["webhooks"]
         .as_array()
         .unwrap()
         .iter()
@@ -58,7 +57,13 @@ fn what_is_refused_when_nobody_answers_is_policy_and_nothing_else() {
                 .map(|resource| resource.as_str().unwrap());
             (text("name"), text("failurePolicy"), resources.collect())
         })
-        .collect();
+        .collect()
+}
+
+#[test]
+fn what_is_refused_when_nobody_answers_is_policy_and_nothing_else() {
+    let made = installation(service());
+    let policies = reviewed(&made);
     assert_eq!(
         policies,
         [
