@@ -13,11 +13,14 @@ struct Block<'a> {
     grants: Vec<(String, String)>,
 }
 
+/// Route, hosts and grants: blocks with the same are one.
+type FoldKey<'a> = (&'a str, &'a [String], Vec<(String, String)>);
+
 /// One row per grant; several rows about the same requests show these only once. Routes of one object
 /// with the same grants are listed above the object, so that a table of many routes can be read.
 pub(super) fn rows(access: &[Access]) -> Vec<[String; 3]> {
     let mut folded: Vec<(Block<'_>, bool)> = Vec::new();
-    let mut places: HashMap<(&str, &[String], Vec<(String, String)>), usize> = HashMap::new();
+    let mut places: HashMap<FoldKey<'_>, usize> = HashMap::new();
     for block in blocks(access) {
         let known = block.about.route.as_deref().map(|route| {
             let key = (route, &block.about.hosts[..], block.grants.clone());
