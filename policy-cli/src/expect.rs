@@ -38,7 +38,6 @@ mod rate_limits;
 mod received;
 mod report;
 mod response;
-mod timeouts;
 mod workload_port;
 
 pub use crate::verdict::{DecisionSummary, Verdict};
@@ -47,6 +46,7 @@ pub use cluster::{
     UndeclaredPortsMode,
 };
 pub use conditions::ExpectedCondition;
+pub use effects::ExpectedTimeouts;
 pub use error::ExpectError;
 pub use evaluator::{run_evaluator, run_evaluator_on};
 pub use expectation::{Client, ClientTls, Expectation, Expectations, Version};
@@ -55,5 +55,4 @@ pub use pipeline::{run_pipeline, run_pipeline_direct};
 pub use received::ExpectedArrival;
 pub use report::{Case, Report};
 pub use response::ExpectedResponse;
-pub use timeouts::ExpectedTimeouts;
 pub use workload_port::WorkloadPort;

@@ -195,6 +195,7 @@ fn failure(numerator: u32) -> FilterKind {
         message: "fails".into(),
         numerator,
         denominator: 2,
+        required: false,
     })
 }
 

@@ -2,10 +2,46 @@
 //! headers that are changed.
 
 use super::header_values::{ExpectedHeaders, differences};
-use super::timeouts::ExpectedTimeouts;
+use super::received::ExpectedArrival;
 use http::HeaderMap;
-use policy_core::effect::{HeaderAction, HeaderOperation, explain_effects};
+use policy_core::effect::{EffectsExplanation, HeaderAction, HeaderOperation, explain_effects};
 use policy_core::{Decision, RequestView, ServerPolicy};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// The bounds on a permitted request, such as `3s` or `500ms`; an absent one: there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ExpectedTimeouts {
+    /// From the request to the end of the response.
+    pub complete: Option<String>,
+    /// From the request to the head of the response.
+    pub head: Option<String>,
+    /// From the end of the request to the head of the response.
+    pub response: Option<String>,
+    /// Without a byte of either body.
+    pub idle: Option<String>,
+}
+
+impl ExpectedTimeouts {
+    fn found(effects: &EffectsExplanation) -> Self {
+        use policy_core::effect::TimeoutBound::{Complete, Head, Idle, Response};
+        let written = |part| {
+            let bound = effects.timeouts.iter().find(|bound| bound.bound == part);
+            bound.map(|bound| written(bound.after))
+        };
+        Self {
+            complete: written(Complete),
+            head: written(Head),
+            response: written(Response),
+            idle: written(Idle),
+        }
+    }
+}
+
+fn written(time: Duration) -> String {
+    format!("{time:?}")
+}
 
 /// Differences of the effects on a request from those expected; empty if there are none, and for what is
 /// denied.
@@ -24,9 +60,9 @@ pub(super) fn contradictions(
             all.push(format!("timeouts are {found:?}, expected {expected:?}"));
         }
     }
-    if let Some((_, answer)) = expectation.received.as_ref().zip(effects.answer.as_ref()) {
+    if let Some((_, answer)) = received.zip(effects.answer.as_ref()) {
         all.push(format!("the application receives nothing: {} answers", answer.source));
-    } else if let Some(received) = &expectation.received {
+    } else if let Some(received) = received {
         let headers = changed(request.headers, &effects.headers);
         all.extend(differences(&of_policies(&received.headers), |name| {
             let lines = headers.get_all(name).iter();

@@ -2,11 +2,11 @@
 
 use super::cluster::ClusterSettings;
 use super::conditions::ExpectedCondition;
+use super::effects::ExpectedTimeouts;
 use super::error::ExpectError;
 use super::header_values::HeaderValues;
 use super::received::ExpectedArrival;
 use super::response::ExpectedResponse;
-use super::timeouts::ExpectedTimeouts;
 use super::workload_port::WorkloadPort;
 use crate::verdict::Verdict;
 use serde::Deserialize;

@@ -28,6 +28,8 @@ pub struct DesiredConditions {
 pub enum StatusFields {
     /// The state of an InboundRoute; absent if the object is invalid.
     Delegation(Option<Arc<DelegationState>>),
+    /// The number of routes of an HttpRouteGroup; absent if the object is invalid.
+    Group(Option<usize>),
     /// The rules in effect, in the status of the RouteAdmissionPolicy that counts.
     Admission {
         /// `namespaceOwnership`.

@@ -4,6 +4,7 @@ use crate::config::ControllerConfig;
 use crate::delegations::{DelegationCounts, DelegationTable, has_state};
 use crate::desired_conditions::{DesiredConditionTable, DesiredConditions};
 use crate::findings::Finder;
+use crate::group_sizes::{GroupSizes, has_size};
 use crate::incremental::{Memo, QueryKey};
 use crate::index::{Index, KindSet, Touched};
 use crate::index_metrics::Effort;
@@ -32,6 +33,7 @@ pub(crate) struct Engine {
     memo: Memo,
     conditions: ConditionTable,
     delegations: DelegationTable,
+    group_sizes: GroupSizes,
 }
 
 /// Changes caused by a batch.
@@ -61,6 +63,7 @@ impl Engine {
             memo: Memo::default(),
             conditions: ConditionTable::new(),
             delegations: DelegationTable::default(),
+            group_sizes: GroupSizes::default(),
         }
     }
 
@@ -69,61 +72,7 @@ impl Engine {
         let touched = self.index.apply(batch);
         let mut changes = Changes::default();
         for query in self.memo.update(&touched, &self.index, &self.config) {
-            match query {
-                QueryKey::WorkloadOf(WorkloadOf(key)) => changes.workloads.push(key),
-                QueryKey::PolicyOf(policy) => changes.policies.push(policy),
-                QueryKey::Conditions(Conditions(key)) => {
-                    changes.conditions |= self.update_conditions(&key);
-                }
-                QueryKey::DelegationStateOf(DelegationStateOf(key)) => {
-                    changes.conditions |= self.update_delegation(&key);
-                }
-                QueryKey::EffectiveServersOf(EffectiveServersOf(key)) => {
-                    changes.effective_servers.push(key)
-                }
-                QueryKey::PortOwnersOf(PortOwnersOf(shape)) => changes.port_owners.push(shape),
-                QueryKey::MembersOf(_)
-                | QueryKey::AdmissionRules(_)
-                | QueryKey::RootClaims(_)
-                | QueryKey::ClaimedWildcard(_)
-                | QueryKey::OwnersUnder(_)
-                | QueryKey::OwnersAround(_)
-                | QueryKey::OwnedBelow(_)
-                | QueryKey::DecidedClaims(_)
-                | QueryKey::ActiveClaims(_)
-                | QueryKey::ClaimsOn(_)
-                | QueryKey::HoldersOf(_)
-                | QueryKey::OverlappingClaims(_)
-                | QueryKey::RootsUnder(_)
-                | QueryKey::Labelled(_)
-                | QueryKey::TreeOf(_)
-                | QueryKey::ObjectsIn(_)
-                | QueryKey::PathsOf(_)
-                | QueryKey::TreeHostsOf(_)
-                | QueryKey::IsTreeHost(_)
-                | QueryKey::TreeRoutesOf(_)
-                | QueryKey::ServerAuthorizationsOf(_)
-                | QueryKey::ConstrainedRoutesOf(_)
-                | QueryKey::DelegatedRoutesOf(_)
-                | QueryKey::NamespaceDefaults(_)
-                | QueryKey::ServersOf(_)
-                | QueryKey::SelectorKeys(_)
-                | QueryKey::PolicyGrant(_)
-                | QueryKey::ServerAuthorizationGrant(_)
-                | QueryKey::ServerGrants(_)
-                | QueryKey::RouteGrants(_)
-                | QueryKey::UnreadRewritesIn(_)
-                | QueryKey::EffectPoliciesOn(_)
-                | QueryKey::GrpcRouteOf(_)
-                | QueryKey::CompiledRoute(_)
-                | QueryKey::AttachedRoutesOf(_)
-                | QueryKey::PrecedenceDifferencesOf(_)
-                | QueryKey::RateLimitOf(_)
-                | QueryKey::ServerBaseOf(_)
-                | QueryKey::RewriteOverlapsOn(_)
-                | QueryKey::DisplacedServersOf(_)
-                | QueryKey::ForeignReferencesOf(_) => {}
-            }
+            self.note_answer(query, &mut changes);
         }
         self.note_objects(&touched, &mut changes);
         changes
@@ -173,6 +122,9 @@ impl Engine {
     fn update_conditions(&mut self, key: &ObjectKey) -> bool {
         if key.kind == Kind::InboundRoute {
             self.update_delegation(key);
+        }
+        if key.kind == Kind::HttpRouteGroup {
+            self.update_group_size(key);
         }
         if self.index.object(key).is_none() {
             return self.conditions.remove(key).is_some();
@@ -280,7 +232,7 @@ impl Engine {
                 conditions: conditions.clone(),
                 generation: object.meta.generation,
                 uid: object.meta.uid.clone(),
-                fields: self.delegations.fields(object),
+                fields: self.delegations.fields(object).or_else(|| self.group_sizes.fields(object)),
             };
             Some((key.clone(), desired))
         });

@@ -31,6 +31,7 @@ pub mod enforcement;
 mod engine;
 pub mod epoch;
 pub mod findings;
+mod group_sizes;
 pub mod handles;
 #[cfg(any(test, feature = "testing"))]
 mod history;

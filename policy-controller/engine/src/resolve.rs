@@ -2,9 +2,12 @@
 //!
 //! Each query is a type of its own, declared in `query`. [`port_ownership`] finds the Server that
 //! owns each port of a workload shape, [`grant`] the members of an authentication and the clients a
-//! policy grants to, [`effects`] the timeouts and changes of headers of policies, [`route`] the routes of a Server, [`carried`] those that a Server cannot carry,
-//! [`overlaps`] the policies whose order matters, [`precedence`] the rules that Linkerd would order differently, [`rate_limit`] the rate limit of a Server, [`workload`] the shape and the facts
-//! of a workload, [`delegation`] what InboundRoutes give a Server, [`condition`] the conditions of each object, and [`effective_servers`] the Servers
+//! policy grants to, [`effects`] the timeouts and changes of headers of policies, [`overlaps`] the policies
+//! whose order matters, [`route`] the routes of a Server, [`carried`] those that a Server cannot carry,
+//! [`precedence`] the rules that Linkerd would order differently, [`rate_limit`] the rate limit of a
+//! Server, [`workload`] the shape and the facts of a workload, [`delegation`] what InboundRoutes give a
+//! Server, [`requests`] what bindings of groups and services give it, [`condition`] the conditions of
+//! each object, and [`effective_servers`] the Servers
 //! through which an object takes effect. [`reference`] alone follows references into other
 //! namespaces.
 

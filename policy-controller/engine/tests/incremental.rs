@@ -46,7 +46,7 @@ fn catalogue() -> Vec<Object> {
              \x20 rules: [{path}]"
         )
     };
-    let policy = |name: &str, target: &str, refs: &str| common::policy(name, target, refs);
+    let policy = common::policy;
     let mesh = "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m, namespace: auth}";
     let get = "{matches: [{path: {value: /get}}]}";
     let texts = [
@@ -78,13 +78,12 @@ fn catalogue() -> Vec<Object> {
          config.linkerd.io/proxy-require-identity-inbound-ports: 'http,9090'}}".to_owned(),
         "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\nspec: {podCIDR: 10.42.1.0/24}\n\
          status: {addresses: [{type: InternalIP, address: 172.18.0.2}]}".to_owned(),
-        // Two whose parents cannot be read, one of them of another namespace.
-        unread("shop"),
-        unread("strange"),
         grant("auth", "AuthorizationPolicy", "shop", "MeshTLSAuthentication"),
         grant("shop", "HTTPRoute", "strange", "Server"),
     ];
-    let all = texts.into_iter().chain(about_requests());
+    // Two whose parents cannot be read, one of them of another namespace.
+    let unread = ["shop", "strange"].map(unread);
+    let all = texts.into_iter().chain(unread).chain(about_requests());
     all.flat_map(|text| objects(&[&text])).collect()
 }
 

@@ -259,11 +259,8 @@ fn a_service_takes_effect_where_requests_may_be_grpc() {
     let requests = ["POST /a.Books/Get", "POST /a.Books/Put", "POST /a.Books/Other"];
     for protocol in ["gRPC", "HTTP/2", "unknown"] {
         let found = compiled(protocol, &[&service, &bound, &some, &grants, &to_bob]);
-        let wanted = [
-            pair("allow", "allow"),
-            pair("allow", "unauthorized"),
-            pair("no_route", "no_route"),
-        ];
+        let wanted =
+            [pair("allow", "allow"), pair("allow", "unauthorized"), pair("no_route", "no_route")];
         assert_eq!(verdicts(&found, &requests), wanted, "{protocol}");
     }
     for protocol in ["HTTP/1", "opaque"] {
@@ -308,6 +305,38 @@ fn a_group_can_be_a_child_of_an_inbound_route_that_it_consents_to() {
     assert_eq!(answers("delegatedFrom: [{fqdn: other}], ", books), refused);
     assert_eq!(answers(consent, "{path: '/books/:id'}, {path: '/:any/1'}"), refused);
     assert_eq!(answers(consent, "{path: '/books/:id'}, {routeGroupRef: {name: gone}}"), refused);
+}
+
+/// A parameter took paths from a longer static text, because its route had no rest.
+#[test]
+fn static_text_comes_before_parameters_segment_by_segment() {
+    let prefix = "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
+                  metadata: {name: prefix, namespace: shop}\n\
+                  spec:\n  parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]\n\
+                  \x20 rules: [{matches: [{path: {type: PathPrefix, value: /private}}]}]\n";
+    let all = [
+        group("admin", "{path: '/admin/*rest'}"),
+        group("open", "{path: '/:tenant/:item'}, {path: '/:tenant/:item/*more'}"),
+        binding("admin", "{name: admin}"),
+        binding("open", "{name: open}"),
+        grant("alice", "HttpRouteBinding", "admin", "alice"),
+        policy("open", "group: portcullis.dev, kind: HttpRouteBinding, name: open", ""),
+        prefix.to_owned(),
+    ];
+    let found = compiled("HTTP/1", &all.each_ref().map(String::as_str));
+    let admin = pair("allow", "unauthorized");
+    let nobody = pair("unauthorized", "unauthorized");
+    let open = pair("allow", "allow");
+    let asks = [
+        "GET /admin/users",
+        "GET /admin/users/5",
+        "GET /private/x",
+        "GET /private/x/y",
+        "GET /a/b",
+        "GET /a/b/c",
+    ];
+    let wanted = [admin.clone(), admin, nobody.clone(), nobody, open.clone(), open];
+    assert_eq!(verdicts(&found, &asks), wanted);
 }
 
 /// A route for the requests of path `/payroll` alone, older than every binding.

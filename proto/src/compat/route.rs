@@ -302,6 +302,36 @@ fn http_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
     Err("paths with parameters that compete with others".to_owned())
 }
 
+/// Returns true if no path with parameters competes with a prefix that comes before it, because it has
+/// text where the path has a parameter. There the path would win, because it matches more.
+fn is_outranked_by_none(by_length: &BTreeMap<usize, Vec<Contender<'_>>>) -> bool {
+    let all = || by_length.values().flatten();
+    let shapes: BTreeSet<Vec<bool>> = all().filter_map(|one| shape(one.wanted)).collect();
+    shapes.iter().all(|shape| {
+        let with_parameter = (1..=shape.len()).filter_map(|length| shape.get(..length));
+        let mut begins = with_parameter.filter(|begin| begin.contains(&true));
+        begins.all(|begin| {
+            // By the text of the segments that are text in both.
+            let mut meeting: BTreeMap<Vec<&Segment>, (Vec<Contender<'_>>, bool)> = BTreeMap::new();
+            for one in all() {
+                let PathPattern::Segments { segments, rest } = &one.wanted.path else { continue };
+                let is_own = self::shape(one.wanted).as_ref() == Some(shape);
+                let is_rival = *rest && segments.len() == begin.len();
+                if !is_own && !is_rival {
+                    continue;
+                }
+                let texts = segments.iter().zip(begin).filter(|(_, parameter)| !**parameter);
+                let key = texts.map(|(segment, _)| segment).collect();
+                let (group, has_own) = meeting.entry(key).or_default();
+                group.push(*one);
+                *has_own |= is_own;
+            }
+            let mut groups = meeting.values().filter(|(_, has_own)| *has_own);
+            groups.all(|(group, _)| is_indifferent(group))
+        })
+    })
+}
+
 /// A match, and the rule and the route it belongs to.
 #[derive(Clone, Copy)]
 struct Contender<'p> {

@@ -30,15 +30,12 @@ fn keys(text: &str) -> Vec<String> {
     words.filter_map(key).collect()
 }
 
-/// The labels of path parameters, each of which is called as an author called the parameter.
-const PARAMETERS: &str = "path.http.linkerd.io/";
-
-/// True if the code has this name. What follows a version is a kind.
+/// True if the code has this name. What follows a version is a kind, and the name of a parameter is its
+/// author's.
 fn is_key(name: &str) -> bool {
     let (domain, rest) = name.split_once('/').unwrap_or_default();
     let prefix = format!("{name}=");
     code::KEYS.contains(name)
-        || (name.starts_with(PARAMETERS) && code::KEYS.contains(PARAMETERS))
         || code::KEYS.iter().any(|text| text.starts_with(&prefix))
         || policy_crds::Kind::ALL.iter().any(|kind| kind.group() == domain && kind.as_str() == rest)
         || name.starts_with(policy_crds::route_selector::PARAMETER)

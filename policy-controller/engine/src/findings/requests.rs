@@ -27,11 +27,16 @@ impl Finder<'_> {
         }
         let list = if key.kind == Kind::GrpcService { "methods" } else { "routes" };
         let own = own_routes(object);
-        let own = own.iter().filter_map(|route| Some((route.place, contradiction(route)?)));
-        let mut unreached: Unreached = own.collect();
-        unreached.extend(self.hidden_everywhere(key));
-        let finding_of = |(place, message): (usize, String)| {
-            finding(key, FindingKind::NeverReached, &format!("spec.{list}[{place}]"), message)
+        let contradicting = own.iter().filter_map(|route| {
+            Some((route.place, (FindingKind::NeverReached, contradiction(route)?)))
+        });
+        let mut unreached: BTreeMap<usize, (FindingKind, String)> = contradicting.collect();
+        let (kind, hidden) = self.hidden_everywhere(key);
+        for (place, message) in hidden {
+            unreached.entry(place).or_insert((kind, message));
+        }
+        let finding_of = |(place, (kind, message)): (usize, (FindingKind, String))| {
+            finding(key, kind, &format!("spec.{list}[{place}]"), message)
         };
         unreached.into_iter().map(finding_of).collect()
     }

@@ -131,7 +131,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Accepted,
         Self::ResolvedRefs,
         Self::PrecedenceDiffers,

@@ -1,10 +1,11 @@
 //! The conditions of each object, whether or not a proxy watches it.
 
+mod about;
 mod effects;
 mod target;
 
 use super::delegation::EFFECTIVE;
-use super::delegation::condition::{Acceptance, acceptance, child_acceptance};
+use super::delegation::condition::{acceptance, child_acceptance};
 use super::delegation::inbound_parents;
 use super::grant::reason;
 use super::reference::{ReferenceError, follow, follow_unread};
@@ -27,7 +28,7 @@ use policy_crds::resource::{
     InboundRoute, PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef,
 };
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
-use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 use target::{policy_acceptance, targeted};
 
@@ -104,74 +105,6 @@ pub(crate) fn annotations(object: &Object, config: &ControllerConfig) -> Option<
             &errors.join("; "),
         )
     })
-}
-
-/// The subject of a condition.
-#[derive(Clone)]
-struct About<'a> {
-    object: &'a ObjectKey,
-    parent: Option<ObjectKey>,
-    section: Option<Arc<str>>,
-    port: Option<u16>,
-}
-
-impl About<'_> {
-    fn condition(&self, kind: ConditionKind, reason: Reason, message: &str) -> ObjectCondition {
-        ObjectCondition {
-            object: self.object.clone(),
-            parent: self.parent.clone(),
-            section: self.section.clone(),
-            port: self.port,
-            kind,
-            status: matches!(
-                reason,
-                Reason::Accepted
-                    | Reason::ResolvedRefs
-                    | Reason::PrecedenceDiffers
-                    | Reason::Overlaps
-            ),
-            reason,
-            message: message.into(),
-        }
-    }
-
-    fn accepted(&self, message: &str) -> ObjectCondition {
-        self.condition(ConditionKind::Accepted, Reason::Accepted, message)
-    }
-
-    fn refused(&self, reason: Reason, message: &str) -> ObjectCondition {
-        self.condition(ConditionKind::Accepted, reason, message)
-    }
-
-    fn outcome(&self, outcome: Acceptance) -> ObjectCondition {
-        match outcome {
-            Ok(message) => self.accepted(&message),
-            Err((reason, message)) => self.refused(reason, &message),
-        }
-    }
-
-    fn differs(&self, message: &str) -> ObjectCondition {
-        self.condition(ConditionKind::PrecedenceDiffers, Reason::PrecedenceDiffers, message)
-    }
-
-    fn invalid(&self, invalid: &Invalid) -> ObjectCondition {
-        let mut errors: Vec<String> = invalid.errors.iter().map(ToString::to_string).collect();
-        if let Claims::HeaderRewrite { required: true, target } = &invalid.claims {
-            let of = target.as_ref().map_or("every Server of the namespace", |_| "its target");
-            errors.push(format!("requests of {of} fail, because its changes may be required"));
-        }
-        self.refused(Reason::Invalid, &errors.join("; "))
-    }
-
-    /// The reason is that of the first reference that cannot be used, if there is one.
-    fn resolved(&self, faults: &[RefFault]) -> ObjectCondition {
-        let unusable = faults.iter().find(|fault| fault.reason != Reason::RefWarned);
-        let Some(first) = unusable.or_else(|| faults.first()) else {
-            return self.condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, "");
-        };
-        let messages: Vec<&str> = faults.iter().map(|fault| &*fault.message).collect();
-        self.condition(ConditionKind::ResolvedRefs, first.reason, &messages.join("; "))
-    }
 }
 
 fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondition> {

@@ -95,9 +95,12 @@ fn targeted(
             None => effective.missing = missing(format!("{target} does not exist")),
         }
     } else if !target.kind.is_route() {
-        // A binding or a class.
-        if cx.object(target).is_none() {
-            effective.missing = missing(format!("{target} does not exist"));
+        match cx.object(target) {
+            Some(_) => {
+                let servers = servers_through(cx, target).unwrap_or_default();
+                through(target, servers, effective);
+            }
+            None => effective.missing = missing(format!("{target} does not exist")),
         }
     } else {
         // Names of routes are compared without case.

@@ -152,9 +152,17 @@ fn effects(policy: &EffectPolicy, requests: &Requests) -> Vec<Filter> {
 }
 
 /// The failure of every request, in place of the changes.
-fn refusal(policy: &ObjectKey) -> Failure {
+fn refusal(policy: &ObjectKey, why: Refusal) -> Failure {
     let (status, grpc_status) = REFUSED;
-    let message = format!("{policy} is invalid and its changes are required");
+    let message = match why {
+        Refusal::Invalid => format!("{policy} is invalid and its changes are required"),
+        Refusal::TargetInvalid => {
+            format!("the target of {policy} is invalid and its changes are required")
+        }
+        Refusal::RequestsUnknown => format!(
+            "a condition of the target of {policy} cannot be evaluated and its changes are required"
+        ),
+    };
     Failure {
         status,
         grpc_status,

@@ -38,6 +38,12 @@ pub(super) fn fields(
             let differs = item.status.get("routeAdmission") != Some(&rules);
             return (Map::from_iter([("routeAdmission".to_owned(), rules)]), differs);
         }
+        StatusFields::Group(size) => {
+            let differs = item.status.get("routes").and_then(Value::as_u64)
+                != size.and_then(|size| u64::try_from(size).ok());
+            let fields = size.map(|size| ("routes".to_owned(), json!(size)));
+            return (fields.into_iter().collect(), differs);
+        }
         // An invalid object claims nothing. Its times go, so that it takes nothing back from whoever
         // holds its hosts when it is corrected.
         StatusFields::Delegation(None) => {

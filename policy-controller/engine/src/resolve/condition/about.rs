@@ -2,7 +2,7 @@
 
 use crate::query::condition::{ConditionKind, ObjectCondition, Reason};
 use crate::query::grant::RefFault;
-use policy_crds::{Invalid, ObjectKey};
+use policy_crds::{Claims, Invalid, ObjectKey};
 use std::sync::Arc;
 
 /// The subject of a condition.
@@ -29,7 +29,10 @@ impl About<'_> {
             kind,
             status: matches!(
                 reason,
-                Reason::Accepted | Reason::ResolvedRefs | Reason::PrecedenceDiffers
+                Reason::Accepted
+                    | Reason::ResolvedRefs
+                    | Reason::PrecedenceDiffers
+                    | Reason::Overlaps
             ),
             reason,
             message: message.into(),
@@ -56,7 +59,11 @@ impl About<'_> {
     }
 
     pub(super) fn invalid(&self, invalid: &Invalid) -> ObjectCondition {
-        let errors: Vec<String> = invalid.errors.iter().map(ToString::to_string).collect();
+        let mut errors: Vec<String> = invalid.errors.iter().map(ToString::to_string).collect();
+        if let Claims::HeaderRewrite { required: true, target } = &invalid.claims {
+            let of = target.as_ref().map_or("every Server of the namespace", |_| "its target");
+            errors.push(format!("requests of {of} fail, because its changes may be required"));
+        }
         self.refused(Reason::Invalid, &errors.join("; "))
     }
 

@@ -221,50 +221,51 @@ fn child<'a>(
         };
         refused(reason, message)
     };
+    if let Body::Valid(Resource::InboundRoute(route)) = &object.body {
+        if route.virtual_host.is_some() {
+            return refused(Reason::RootIncludesRoot, format!("{key} is a root itself"));
+        }
+        if from.chain.contains(key) {
+            return refused(Reason::Cycle, format!("{key} leads here"));
+        }
+    } else if !matches!(&object.body, Body::Valid(Resource::Route(_) | Resource::HttpRouteGroup(_)))
+    {
+        return Err(unusable(ReferenceError::Invalid, key));
+    }
+    let hosts = from.hosts.iter().filter(|host| consents_to(object, parent, host));
+    let hosts: Vec<HostPattern> = hosts.cloned().collect();
+    if hosts.is_empty() {
+        return unwilling();
+    }
+    Ok(Child { key, content: content_inside(cx, from, object)?, hosts })
+}
+
+/// The content of a child, if all of its matches are inside the path that is delegated.
+fn content_inside<'a>(
+    cx: &mut Context<'_>,
+    from: &Delegator<'_>,
+    object: &'a Object,
+) -> Result<ChildContent<'a>, EdgeFault> {
+    let key = &object.meta.key;
+    let refused = |message: String| Err(fault(Reason::PrefixNotContained, message, Some(key)));
     match &object.body {
         Body::Valid(Resource::InboundRoute(route)) => {
-            if route.virtual_host.is_some() {
-                return refused(Reason::RootIncludesRoot, format!("{key} is a root itself"));
-            }
-            if from.chain.contains(key) {
-                return refused(Reason::Cycle, format!("{key} leads here"));
-            }
-            let hosts =
-                from.hosts.iter().filter(|host| consents(&route.delegated_from, parent, host));
-            let hosts: Vec<HostPattern> = hosts.cloned().collect();
-            if hosts.is_empty() {
-                return unwilling();
-            }
             let outside = route.routes.iter().find(|rule| !from.path.contains(&rule.path));
-            if let Some(rule) = outside {
-                let message = format!(
+            match outside {
+                Some(rule) => refused(format!(
                     "{key} has the match `{}`, which is not inside `{}`",
                     rule.path.as_str(),
                     from.path.as_str()
-                );
-                return refused(Reason::PrefixNotContained, message);
+                )),
+                None => Ok(ChildContent::Vertex(route)),
             }
-            Ok(Child { key, content: ChildContent::Vertex(route), hosts })
         }
-        Body::Valid(Resource::Route(route)) => {
-            let hosts = from.hosts.iter().filter(|host| agrees(route, key, parent, host));
-            let hosts: Vec<HostPattern> = hosts.cloned().collect();
-            if hosts.is_empty() {
-                return unwilling();
-            }
-            if let Some(message) = outside(route, from) {
-                return refused(Reason::PrefixNotContained, format!("{key}: {message}"));
-            }
-            Ok(Child { key, content: ChildContent::Route(route), hosts })
-        }
-        Body::Valid(Resource::HttpRouteGroup(group)) => {
-            let hosts = from.hosts.iter();
-            let hosts = hosts.filter(|host| consents(&group.delegated_from, parent, host));
-            let hosts: Vec<HostPattern> = hosts.cloned().collect();
-            if hosts.is_empty() {
-                return unwilling();
-            }
-            Ok(Child { key, content: ChildContent::Group(group_inside(cx, key, from)?), hosts })
+        Body::Valid(Resource::Route(route)) => match outside(route, from) {
+            Some(message) => refused(format!("{key}: {message}")),
+            None => Ok(ChildContent::Route(route)),
+        },
+        Body::Valid(Resource::HttpRouteGroup(_)) => {
+            Ok(ChildContent::Group(group_inside(cx, key, from)?))
         }
         Body::Valid(_) | Body::Invalid(_) => Err(unusable(ReferenceError::Invalid, key)),
     }

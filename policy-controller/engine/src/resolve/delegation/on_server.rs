@@ -15,6 +15,7 @@ use crate::query::delegation::{
 use crate::query::grant::RouteGrants;
 use crate::query::policy::ServerAuthorizationsOf;
 use crate::resolve::effects::effects_on;
+use crate::resolve::grant::constrained;
 use policy_core::{
     Authorization, AuthorizationSet, Condition, Filter, HostPattern, Origin, RequestMatch, Route,
     Rule,

@@ -106,9 +106,10 @@ fn route<'a>(
     let matches = first.route.matches.iter().cloned().collect();
     let route = Route {
         origin: Origin::Objects([origin].into()),
+        label: Some(RouteLabel::new(first.route.path.as_str())),
         kind,
         created: rank.created(),
-        hosts: hosts.into(),
+        hosts: hosts.into_iter().collect(),
         rules: [Rule { matches, effects: effects.into_iter().collect() }].into(),
         authorizations: grants.authorizations.into(),
         inherits_server: !permitting.is_empty(),
