@@ -1191,6 +1191,29 @@ fn paths_with_parameters_are_sent_where_no_other_expression_competes() {
     );
 }
 
+/// A prefix has text where a path has a parameter: it comes first here, and there the longer match.
+#[test]
+fn a_path_with_parameters_that_a_prefix_comes_before_is_not_sent() {
+    let parameters = PathPattern::Segments {
+        segments: vec![Segment::Parameter("a".into()), Segment::Parameter("b".into())].into(),
+        rest: false,
+    };
+    let sent = |prefix: &str| {
+        let mut policy = granted();
+        let own = testing::route("own", vec![RequestMatch::path(parameters.clone())]);
+        let mut before =
+            testing::route("before", vec![RequestMatch::path(PathPattern::prefix(prefix))]);
+        before.inherits_server = false;
+        policy.routes.routes = vec![Arc::new(own), Arc::new(before)];
+        names(http1_routes(&encode(&policy, &facts()).server))
+    };
+    assert_eq!(sent("/admin"), ["proxy_unsupported"]);
+    assert_eq!(sent("/admin/users"), ["proxy_unsupported"]);
+    // Here as there the path comes first, or they never meet.
+    assert_eq!(sent("/"), ["own", "before"]);
+    assert_eq!(sent("/a/b/c"), ["own", "before"]);
+}
+
 /// A call of this method of the service `s`, or of any; granted to `client` alone.
 fn call_route(service: &str, method: Option<&str>, client: &str) -> Arc<policy_core::Route> {
     let wanted = RequestMatch::grpc(Some(service), method);
