@@ -61,7 +61,13 @@ pub(crate) fn changeable_header(node: &JsonNode<'_>) -> Option<HeaderName> {
     Some(name)
 }
 
-/// True if the header frames or routes the message itself.
+/// True if the header frames or routes the message itself, or applications may take it for one that
+/// does.
 pub(crate) fn frames(name: &HeaderName) -> bool {
-    FRAMING.contains(&name.as_str())
+    FRAMING.contains(&&*as_read(name.as_str()))
+}
+
+/// The name, in lower case, that applications may read: those of CGI and WSGI take `_` for `-`.
+pub(crate) fn as_read(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
 }

@@ -151,7 +151,8 @@ fn every_rule_of_a_rewrite_policy_is_checked() {
     }
 }
 
-/// T93: headers that belong to the connection, to the mesh, or to HTTP itself.
+/// T93: headers that belong to the connection, to the mesh, or to HTTP itself, and those that CGI and
+/// WSGI applications take for them.
 #[test]
 fn no_policy_changes_reserved_headers() {
     let connection = "belongs to the connection and cannot be changed";
@@ -159,14 +160,18 @@ fn no_policy_changes_reserved_headers() {
     for (name, why) in [
         ("connection", connection),
         ("content-length", connection),
+        ("content_length", connection),
         ("host", connection),
         ("keep-alive", connection),
         ("proxy-connection", connection),
         ("te", connection),
         ("trailer", connection),
         ("transfer-encoding", connection),
+        ("transfer_encoding", connection),
         ("upgrade", connection),
         ("l5d-client-id", mesh),
+        ("l5d_client_id", mesh),
+        ("l5d_connection-secure", mesh),
         ("l5d-", mesh),
         ("forwarded", "says who the client is and cannot be changed"),
         (":authority", "is a pseudo-header: match `host` instead"),

@@ -267,6 +267,7 @@ fn every_rule_of_a_filter_is_checked() {
         (POLICY, "{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: 'a b', value: b}]}}", at("requestHeaderModifier.set[0].name: `a b` is not a header name")),
         (POLICY, "{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: a}]}}", at("requestHeaderModifier.add[0].value: is required")),
         (POLICY, "{type: RequestHeaderModifier, requestHeaderModifier: {remove: [Content-Length]}}", at("requestHeaderModifier.remove[0]: `content-length` belongs to the connection and cannot be changed")),
+        (POLICY, "{type: RequestHeaderModifier, requestHeaderModifier: {remove: [Content_Length]}}", at("requestHeaderModifier.remove[0]: `content_length` belongs to the connection and cannot be changed")),
         (POLICY, "{type: RequestHeaderModifier, requestHeaderModifier: {keep: [a]}}", at("requestHeaderModifier.keep: unknown field, expected one of `set`, `add`, `remove`")),
         (POLICY, "{type: RequestRedirect, requestRedirect: {scheme: ftp}}", at("requestRedirect.scheme: unknown value `ftp`, expected one of `http`, `https`")),
         (POLICY, "{type: RequestRedirect, requestRedirect: {statusCode: 307}}", at("requestRedirect.statusCode: expected 301 or 302, found `307`")),

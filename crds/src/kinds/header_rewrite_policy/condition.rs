@@ -1,6 +1,6 @@
 //! `match`: the conditions of a rule on the headers of a request as it was received.
 
-use crate::parse::header::{header_name, header_value};
+use crate::parse::header::{as_read, header_name, header_value};
 use crate::parse::label::{OperatorName, operator};
 use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use crate::selector::Operator;
@@ -46,11 +46,11 @@ fn condition(node: &JsonNode<'_>) -> Option<HeaderCondition> {
 
 /// The reason why no policy can look at or change a header of this name.
 pub(super) fn reserved(text: &str) -> Option<String> {
-    let lower = text.to_ascii_lowercase();
-    if lower.starts_with("l5d-") {
+    let read = as_read(text);
+    if read.starts_with("l5d-") {
         return Some(format!("{} is the mesh's own: it is removed from requests", quote(text)));
     }
-    if lower == ":authority" {
+    if read == ":authority" {
         return Some(format!("{} is a pseudo-header: match `host` instead", quote(text)));
     }
     text.starts_with(':').then(|| format!("{} is a pseudo-header, not a header", quote(text)))
