@@ -131,6 +131,16 @@ pub fn clean_for_http2(headers: &mut HeaderMap) {
     }
 }
 
+/// Cleans a request's head again after policy filters changed it: what [`clean_request`] removes or
+/// joins is not what a policy may bring back.
+pub fn clean_changed(head: &mut Parts) {
+    clean_reserved(&mut head.headers);
+    join_cookies(&mut head.headers);
+    if head.version >= Version::HTTP_2 {
+        clean_for_http2(&mut head.headers);
+    }
+}
+
 /// Joins several `Cookie` lines to one. HTTP/2 clients may split cookies into several lines, which
 /// have to be joined before they leave HTTP/2 (RFC 9113 section 8.2.3). HTTP/1 clients must not
 /// send several lines (RFC 6265 section 5.4), and applications differ in joining them, so the proxy

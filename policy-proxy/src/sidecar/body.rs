@@ -18,6 +18,7 @@ use std::task::{Context, Poll};
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     source: Source,
+    /// Held until the body has ended; with bounds, until it is dropped.
     held: Option<TimedRequest<InflightGuard>>,
     asker: ResponseFormat,
 }
@@ -59,7 +60,17 @@ impl ResponseBody {
 
     /// The answer with which the body must end now, if it must.
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
+        if matches!(self.source, Source::Ended) {
+            return None;
+        }
         self.held.as_mut()?.poll_end(cx)
+    }
+
+    /// The body once it is written, if its bounds go on until it is sent.
+    pub(super) fn into_unsent(mut self) -> Option<Self> {
+        let broken = !self.is_end_stream();
+        self.finish(broken);
+        self.held.is_some().then_some(self)
     }
 
     /// True if a bound of the policy is exceeded; otherwise wakes `cx` when one may be.
@@ -93,13 +104,16 @@ impl ResponseBody {
         Err(ResponseBodyError::Ended(reason.into()))
     }
 
-    /// Releases the in-flight request; `broken`: before the response was complete.
+    /// Ends the response; `broken`: before it was complete. Releases the in-flight request, unless
+    /// bounds on it go on until the response is sent.
     fn finish(&mut self, broken: bool) {
         if let Some(held) = &self.held {
             held.open.ended(broken);
         }
         self.source = Source::Ended;
-        self.held = None;
+        if broken || !self.held.as_ref().is_some_and(TimedRequest::is_timed) {
+            self.held = None;
+        }
     }
 }
 

@@ -61,6 +61,8 @@ struct Http1Connection<'a, A> {
 struct ResponseWriter {
     /// The body, until its end was read.
     body: Option<ResponseBody>,
+    /// The body after that, if it is bounded until it is sent.
+    unsent: Option<ResponseBody>,
     framing: BodyEncoder,
     /// True if the connection ends with this response.
     last: bool,
@@ -182,9 +184,13 @@ where
         let (written, body) = self.conn.write(|out| {
             out.head(|small| response_encode::write(response, (request, length), small, second))
         });
+        let (framing, last) = (written.framing, written.last);
+        let mut writer = ResponseWriter { body: Some(body), unsent: None, framing, last };
         // A body that is not written is not polled.
-        let body = (written.framing != BodyEncoder::None).then_some(body);
-        ResponseWriter { body, framing: written.framing, last: written.last }
+        if writer.framing == BodyEncoder::None {
+            writer.end_body();
+        }
+        writer
     }
 
     /// Writes the response body; ready once all is written.
@@ -204,8 +210,9 @@ where
                 (_, _) => break,
             }
         }
-        // A client that does not read keeps the body from being polled, not its bounds.
-        if writer.body.as_mut().is_some_and(|body| body.is_late(cx)) {
+        // A client that does not read keeps the body from being polled or sent, not its bounds.
+        let body = writer.body.as_mut().or(writer.unsent.as_mut());
+        if body.is_some_and(|body| body.is_late(cx)) {
             return Poll::Ready(Err(ClientConnError::ResponseAborted));
         }
         self.conn.maintain(cx)?;
@@ -294,7 +301,7 @@ impl ResponseWriter {
                 Ok(())
             }
             Err(frame) => {
-                self.body = None;
+                self.end_body();
                 let trailers = frame.into_trailers().unwrap_or_default();
                 self.framing.trailers(&trailers, out).map_err(|_| body_incomplete())
             }
@@ -302,8 +309,12 @@ impl ResponseWriter {
     }
 
     fn end(&mut self, out: &mut WriteBuf) -> Result<(), ClientConnError> {
-        self.body = None;
+        self.end_body();
         self.framing.end(out).map_err(|_| body_incomplete())
+    }
+
+    fn end_body(&mut self) {
+        self.unsent = self.body.take().and_then(ResponseBody::into_unsent);
     }
 }
 

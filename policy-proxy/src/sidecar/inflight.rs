@@ -8,7 +8,7 @@ use super::io::{ClientIo, Metered};
 use super::upstream::Upstream;
 use super::worker::{ConnectionPermit, Registration, Worker};
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, HeaderName, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use policy_core::{Denied, Permit};
 use policy_enforce::client_headers::ClientHeaders;
@@ -67,6 +67,8 @@ struct InflightRequest {
     request: Box<RequestSnapshot>,
     permit: Permit,
     policy: Arc<ActivePolicy>,
+    /// The names that the head was rewritten by, once another policy is in force.
+    rewritten: Option<Box<[HeaderName]>>,
     /// Signals the response that permission is lost.
     lost: Signal<Denied>,
     /// Signals the request body that permission is lost.
@@ -157,6 +159,7 @@ impl HttpConnection {
             request: kept,
             permit,
             policy,
+            rewritten: None,
             lost,
             lost_upload,
             lost_at: 0,
@@ -200,6 +203,13 @@ impl HttpConnection {
 }
 
 impl InflightRequest {
+    /// Keeps the names that the head was rewritten by, before another policy takes the place of the one
+    /// that decided on it.
+    fn keep_rewritten(&mut self) {
+        let Self { policy, permit, rewritten, .. } = self;
+        rewritten.get_or_insert_with(|| filters::rewritten(policy, permit).cloned().collect());
+    }
+
     /// The record of the request's end.
     fn record(&self, begun: ResponseStart) -> RequestRecord<'_> {
         RequestRecord {
@@ -235,11 +245,14 @@ impl InflightGuard {
         InflightGuard { connection: Rc::clone(&self.connection), key: self.key, upload: true }
     }
 
-    /// Removes the fields from trailers that the policy decided on in the head, or rewrites there.
+    /// Removes the fields from trailers that the policy decided on in the head, or rewrote there, and
+    /// those that the policy in force rewrites.
     pub(super) fn remove_matched(&self, trailers: &mut HeaderMap) {
         if let Some(open) = self.connection.inflight.borrow().get(self.key) {
             open.request.remove_matched(trailers);
-            filters::remove_rewritten(&open.policy, &open.permit, trailers);
+            let now = filters::rewritten(&open.policy, &open.permit);
+            let then = open.rewritten.iter().flatten();
+            now.chain(then).for_each(|name| _ = trailers.remove(name));
         }
     }
 
@@ -304,8 +317,9 @@ impl Drop for InflightGuard {
     fn drop(&mut self) {
         if self.upload
             && let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key)
+            && open.exchange.uploaded()
         {
-            open.exchange.uploaded();
+            open.lost.wake();
         }
         self.connection.release(self.key);
     }

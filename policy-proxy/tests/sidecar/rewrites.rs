@@ -10,6 +10,8 @@ use policy_core::{
     EffectCondition, HeaderCondition, HeaderOperator, SegmentCondition, SegmentOperator,
     ServerPolicy, Source,
 };
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn name(name: &'static str) -> HeaderName {
     HeaderName::from_static(name)
@@ -159,6 +161,55 @@ async fn what_a_rewrite_governs_does_not_come_in_trailers() {
                    transfer-encoding: chunked\r\ntrailer: x-foobar, x-other\r\n\r\n\
                    1\r\nx\r\n0\r\nx-foobar: smuggled\r\nx-other: kept\r\n\r\n";
     let answer = raw(setup.address, request.as_bytes(), false).await;
+    assert!(answer.contains("kept") && !answer.contains("smuggled"), "{answer}");
+}
+
+#[tokio::test]
+async fn no_policy_sets_what_says_who_the_client_is() {
+    let app = App::start().await;
+    let rules = vec![HeaderRewrite {
+        set: vec![field("l5d_client_id", "admin"), field("x-b", "1")],
+        add: vec![field("l5d-client-id", "admin"), field("l5d_connection-secure", "true")],
+        ..HeaderRewrite::default()
+    }];
+    let setup = Setup::new(policy(rules), app.address).await;
+    for forged in ["l5d_client_id", "l5d-client-id", "l5d_connection-secure"] {
+        assert_eq!(received(&setup, "a.example", &[], forged).await, [""; 0], "{forged}");
+    }
+    assert_eq!(received(&setup, "a.example", &[], "x-b").await, ["1"]);
+}
+
+#[tokio::test]
+async fn a_cookie_that_a_policy_adds_joins_the_others() {
+    let app = App::start().await;
+    let rules =
+        vec![HeaderRewrite { add: vec![field("cookie", "b=2")], ..HeaderRewrite::default() }];
+    let setup = Setup::new(policy(rules), app.address).await;
+    let cookies = received(&setup, "a.example", &[("cookie", "a=1")], "cookie").await;
+    assert_eq!(cookies, ["a=1; b=2"]);
+    assert_eq!(received(&setup, "a.example", &[], "cookie").await, ["b=2"]);
+}
+
+#[tokio::test]
+async fn what_a_rewrite_governed_does_not_come_in_trailers_after_a_change_of_policy() {
+    let app = App::start().await;
+    let setup = Setup::new(policy(foobar()), app.address).await;
+    let mut stream = setup.connect().await;
+    let head = "POST /trailers HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
+                transfer-encoding: chunked\r\ntrailer: x-foobar, x-new, x-other\r\n\r\n\
+                1\r\nx\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    while app.requests() == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Two changes: what the first of them left is not what the head was rewritten by.
+    setup.apply(policy(Vec::new())).await;
+    let new = HeaderRewrite { clear: vec![name("x-new")], ..HeaderRewrite::default() };
+    setup.apply(policy(vec![new])).await;
+    let trailers = "0\r\nx-foobar: smuggled\r\nx-new: smuggled\r\nx-other: kept\r\n\r\n";
+    stream.write_all(trailers.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.contains("kept") && !answer.contains("smuggled"), "{answer}");
 }
 

@@ -295,7 +295,7 @@ async fn serve_app(stream: TcpStream, [requests, flooded, swallowed]: [Arc<Atomi
 
 /// `METHOD target\nname: value\n…`; `/stream`, `/flood` and `/swallow` never end, `/pause` sends one
 /// frame and no other, `/never` never begins, `/early` ends before the request does, `/ws` switches to
-/// an echo, `/pkg.…` sends trailers, `/upload` counts the body, `/trailers` echoes the trailers.
+/// an echo, `/sized/N` sends N bytes, `/pkg.…` sends trailers, `/upload` counts the body, `/trailers` echoes the trailers.
 async fn app_answer(
     request: Request<Incoming>,
     flooded: Arc<AtomicUsize>,
@@ -323,6 +323,9 @@ async fn app_answer(
             }
         });
         return Ok(Response::new(if path == "/early" { full("") } else { flood(flooded) }));
+    }
+    if let Some(size) = path.strip_prefix("/sized/") {
+        return Ok(Response::new(full(&"x".repeat(size.parse().unwrap()))));
     }
     if path == "/flood" {
         return Ok(Response::new(flood(flooded)));

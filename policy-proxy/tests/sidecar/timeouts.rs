@@ -218,6 +218,37 @@ async fn a_client_that_reads_nothing_puts_no_end_off() {
     }
 }
 
+/// The bytes of a response that arrive at a client that begins to read when the bounds are over.
+async fn arrives(setup: &Setup, size: usize) -> usize {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(setup.address).await.unwrap();
+    let request = format!("GET /sized/{size} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    tokio::time::sleep(FEW_BOUNDS * 2).await;
+    let mut received = Vec::new();
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = tokio::time::timeout(SOON, stream.read(&mut buffer)).await.unwrap() {
+        received.extend_from_slice(&buffer[..read]);
+    }
+    let head = received.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+    received.len() - head
+}
+
+#[tokio::test]
+async fn a_response_that_waits_for_its_client_ends_with_its_bound() {
+    for timeouts in [request_within(BOUND, Streams::Bounded), idle_for(BOUND)] {
+        let (_app, setup) = setup(vec![timeouts.clone()]).await;
+        assert_eq!(arrives(&setup, 1024).await, 1024, "sent in time");
+        // The sockets between take so much, and the rest waits in the sidecar.
+        let taken = arrives(&setup, 64 << 20).await;
+        let size = taken + 32 * 1024;
+        let arrived = arrives(&setup, size).await;
+        println!("taken {taken} arrived {arrived} of {size}");
+        assert!(arrived < size, "{timeouts:?}: all {size} bytes arrived, of {taken}");
+    }
+}
+
 #[tokio::test]
 async fn bounds_may_depend_on_a_path_parameter_and_the_smallest_counts() {
     let on = |operator, bound| Timeouts {

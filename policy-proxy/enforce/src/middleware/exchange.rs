@@ -4,6 +4,7 @@ use super::timer::Progress;
 use crate::headers;
 use crate::telemetry::{Elapsed, Outcome, Series, SeriesId};
 use http::{HeaderMap, Response, StatusCode};
+use policy_core::EffectiveTimeouts;
 use std::time::{Duration, Instant};
 
 /// An open request, as counters see it.
@@ -23,6 +24,8 @@ pub struct Exchange {
     ended: bool,
     /// The last frame of either body, if frames are tracked.
     last_frame: Option<Instant>,
+    /// True if a bound begins with the end of the request.
+    awaits_upload: bool,
 }
 
 /// State of the request's body.
@@ -47,12 +50,21 @@ impl Exchange {
             answered: false,
             ended: false,
             last_frame: None,
+            awaits_upload: false,
         }
     }
 
     /// Tracks the time of frames from now on, for a bound on the time without one.
     pub fn track_frames(&mut self) {
         self.last_frame = Some(self.started);
+    }
+
+    /// Tracks from now on what these bounds depend on.
+    pub fn observe(&mut self, bounds: &EffectiveTimeouts) {
+        if bounds.idle.is_some() {
+            self.track_frames();
+        }
+        self.awaits_upload = bounds.response.is_some();
     }
 
     /// Records a head or a frame of either body.
@@ -82,11 +94,15 @@ impl Exchange {
         matches!(self.upload, Upload::Going)
     }
 
-    /// Records that the request's body was sent, or will not be.
-    pub fn uploaded(&mut self) {
-        if matches!(self.upload, Upload::Going) {
+    /// Records that the request's body was sent, or will not be. Returns true if a bound begins with
+    /// that, so that who polls the bounds is to be woken.
+    #[must_use]
+    pub fn uploaded(&mut self) -> bool {
+        let ended = matches!(self.upload, Upload::Going);
+        if ended {
             self.upload = Upload::Ended(self.started.elapsed());
         }
+        ended && self.awaits_upload
     }
 
     /// Records the response's head. A gRPC response without a body has its status there.

@@ -83,20 +83,27 @@ fn apply_all<'e>(
             FilterKind::Failure(_) => {}
         }
     }
-    if changed && head.version >= Version::HTTP_2 {
-        headers::clean_for_http2(&mut head.headers);
+    if changed {
+        headers::clean_changed(head);
     }
     Ok(FilterPlan { timeouts: RequestTimeouts::new(timeouts, client), response })
 }
 
-/// Removes from a request's trailers the fields that a rewrite governs in its head: an application may
-/// take the one for the other.
-pub fn remove_rewritten(policy: &ActivePolicy, permit: &Permit, trailers: &mut HeaderMap) {
-    for effect in policy.evaluator.effects(permit) {
-        if let FilterKind::Rewrite(rewrite) = &effect.kind {
-            rewrite.names().for_each(|name| _ = trailers.remove(name));
-        }
-    }
+/// The names that rewrites govern in a request's head. A request's trailers must not have them: an
+/// application may take the one for the other.
+pub fn rewritten<'p>(
+    policy: &'p ActivePolicy,
+    permit: &Permit,
+) -> impl Iterator<Item = &'p HeaderName> {
+    policy.evaluator.effects(permit).flat_map(|effect| match &effect.kind {
+        FilterKind::Rewrite(rewrite) => Some(rewrite.names()).into_iter().flatten(),
+        FilterKind::RequestHeaders(_)
+        | FilterKind::ResponseHeaders(_)
+        | FilterKind::Redirect(_)
+        | FilterKind::Failure(_)
+        | FilterKind::Timeout(_)
+        | FilterKind::Timeouts(_) => None.into_iter().flatten(),
+    })
 }
 
 /// Applies the response filters in order. `Err`: the response has too many fields; this answers in

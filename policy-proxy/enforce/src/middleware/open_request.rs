@@ -38,6 +38,11 @@ impl<O: OpenRequest> TimedRequest<O> {
         Self { open, timer }
     }
 
+    /// Returns true if a bound may end the request.
+    pub fn is_timed(&self) -> bool {
+        self.timer.is_some()
+    }
+
     /// Returns the response if the request has to end now. Else wakes `cx` when it has to.
     pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
         if let Some(reason) = self.open.poll_revoked(cx) {

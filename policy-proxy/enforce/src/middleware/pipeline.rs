@@ -201,8 +201,8 @@ pub fn admit<E: Enforcer>(
         series.request();
     }
     let mut exchange = Exchange::new(series, started, context.format.is_grpc());
-    if plan.timeouts.as_ref().is_some_and(|timeouts| timeouts.policy.idle.is_some()) {
-        exchange.track_frames();
+    if let Some(timeouts) = &plan.timeouts {
+        exchange.observe(&timeouts.policy);
     }
     let permitted = PermittedRequest { snapshot, permit, policy: Arc::clone(&policy), exchange };
     let open = enforcer.open(changes, permitted);

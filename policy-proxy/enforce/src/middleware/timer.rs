@@ -2,7 +2,8 @@
 //!
 //! One timer serves all bounds. It is armed for the first of them that could be exceeded, and armed
 //! again if the exchange has gone on since: what moves a bound to a later time touches no timer, so a
-//! body's frames cost an instant each.
+//! body's frames cost an instant each. The bound that begins with the end of the request is left out
+//! while the request goes on, and armed once it has ended.
 
 use crate::headers;
 use crate::respond::{Exceeded, ResponseFormat};
@@ -42,6 +43,8 @@ pin_project! {
         timeouts: RequestTimeouts,
         // True once the head of the response has arrived.
         answered: bool,
+        // True if the bound that begins with the end of the request was left out, because it went on.
+        asking: bool,
     }
 }
 
@@ -65,12 +68,12 @@ impl RequestTimeouts {
             Some(_) | None => (started, bound, Exceeded::Request),
         };
         // As long as the request goes on, the response is not late.
-        let asked = progress.request_ended.unwrap_or(now);
+        let response = response.filter(|_| !answered).zip(progress.request_ended);
         let active = progress.last_frame.unwrap_or(now);
         let all = [
             complete.map(request),
             head.filter(|_| !answered).map(request),
-            response.filter(|_| !answered).map(|bound| (asked, bound, Exceeded::Response)),
+            response.map(|(bound, asked)| (asked, bound, Exceeded::Response)),
             idle.map(|bound| (active, bound, Exceeded::Idle)),
         ];
         let ends = |(from, bound, what): (Instant, Duration, Exceeded)| {
@@ -89,9 +92,11 @@ pub fn client_deadline(head: &Parts) -> Option<Duration> {
 impl Timer {
     /// Starts the timer of a request that arrived at `started`. `None` if no bound can be exceeded.
     pub fn start(started: Instant, timeouts: RequestTimeouts) -> Option<Pin<Box<Self>>> {
-        let (first, _) = timeouts.first((started, false), Progress::default(), started)?;
+        // It may have ended, or end soon. If not, the timer is armed once in vain.
+        let progress = Progress { request_ended: Some(started), last_frame: None };
+        let (first, _) = timeouts.first((started, false), progress, started)?;
         let sleep = tokio::time::sleep_until(first.into());
-        Some(Box::pin(Self { sleep, started, timeouts, answered: false }))
+        Some(Box::pin(Self { sleep, started, timeouts, answered: false, asking: false }))
     }
 
     /// Ends the bounds on the head of the response. `None` if there is no other.
@@ -110,19 +115,27 @@ impl Timer {
         this.timeouts.policy.idle.is_some().then_some(self)
     }
 
-    /// Returns the bound that is exceeded. Else wakes `cx` when one may be.
+    /// Returns the bound that is exceeded. Else wakes `cx` when one may be; the end of the request
+    /// does not, and whoever sees it wakes the task.
     pub fn poll(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         progress: impl FnOnce() -> Progress,
     ) -> Option<Exceeded> {
         let mut this = self.project();
-        if this.sleep.as_mut().poll(cx).is_pending() {
+        let fired = this.sleep.as_mut().poll(cx).is_ready();
+        if !fired && !*this.asking {
+            return None;
+        }
+        let progress = progress();
+        let bounds_response = this.timeouts.policy.response.is_some() && !*this.answered;
+        *this.asking = bounds_response && progress.request_ended.is_none();
+        if !fired && *this.asking {
             return None;
         }
         let now = tokio::time::Instant::now();
         let state = (*this.started, *this.answered);
-        let (at, what) = this.timeouts.first(state, progress(), now.into_std())?;
+        let (at, what) = this.timeouts.first(state, progress, now.into_std())?;
         let at = tokio::time::Instant::from_std(at);
         if at <= now {
             return Some(what);
@@ -212,6 +225,48 @@ mod tests {
         let endless = EffectiveTimeouts { idle: Some(Duration::MAX), ..Default::default() };
         let endless = RequestTimeouts { policy: endless, client: None };
         assert!(Timer::start(Instant::now(), endless).is_none());
+    }
+
+    /// Counts wake-ups.
+    #[derive(Default)]
+    struct Wakes(std::sync::atomic::AtomicUsize);
+
+    impl std::task::Wake for Wakes {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_goes_on_arms_no_bound_on_the_response() {
+        let started = Instant::now();
+        let bound = Duration::from_millis(5);
+        let policy = EffectiveTimeouts {
+            response: Some(bound),
+            complete: Some(seconds(60)),
+            ..EffectiveTimeouts::default()
+        };
+        let mut timer = Timer::start(started, RequestTimeouts { policy, client: None }).unwrap();
+        let wakes = std::sync::Arc::new(Wakes::default());
+        let waker = std::task::Waker::from(std::sync::Arc::clone(&wakes));
+        let mut cx = Context::from_waker(&waker);
+        let mut poll = |request_ended| {
+            let progress = Progress { request_ended, last_frame: None };
+            timer.as_mut().poll(&mut cx, || progress)
+        };
+        let mut seen = 0;
+        for _ in 0..20 {
+            assert_eq!(poll(None), None);
+            tokio::time::sleep(bound).await;
+            seen = wakes.0.load(std::sync::atomic::Ordering::Relaxed);
+        }
+        assert!(seen <= 1, "{seen} wake-ups while the request went on");
+        // Its end begins the bound, although the timer is armed for a later one.
+        let ended = Instant::now();
+        assert_eq!(poll(Some(ended)), None);
+        tokio::time::sleep(bound.saturating_mul(4)).await;
+        assert!(wakes.0.load(std::sync::atomic::Ordering::Relaxed) > seen, "woken by the bound");
+        assert_eq!(poll(Some(ended)), Some(Exceeded::Response));
     }
 
     #[tokio::test]

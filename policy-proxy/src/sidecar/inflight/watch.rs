@@ -70,6 +70,7 @@ impl TrackedConnection for HttpConnection {
                     // Otherwise a long stream would keep the policy of its start in memory.
                     let (worker, caller) = (self.worker.index, self.caller);
                     open.exchange.series = policy.counters.series_of(worker, caller, &permit);
+                    open.keep_rewritten();
                     open.permit = permit;
                     open.policy = Arc::clone(policy);
                 }
