@@ -12,6 +12,7 @@ mod exemption;
 mod filter;
 mod grant;
 mod guard;
+mod match_order;
 mod meta;
 mod network;
 mod options;

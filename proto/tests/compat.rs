@@ -1214,6 +1214,25 @@ fn a_path_with_parameters_that_a_prefix_comes_before_is_not_sent() {
     assert_eq!(sent("/a/b/c"), ["own", "before"]);
 }
 
+#[test]
+fn paths_of_one_shape_that_never_meet_are_sent() {
+    let path = |last: &str| PathPattern::Segments {
+        segments: vec![
+            Segment::Literal("books".into()),
+            Segment::Parameter("id".into()),
+            Segment::Literal(last.into()),
+        ]
+        .into(),
+        rest: false,
+    };
+    let mut policy = granted();
+    let edit = testing::route("edit", vec![RequestMatch::path(path("edit"))]);
+    let mut delete = testing::route("delete", vec![RequestMatch::path(path("delete"))]);
+    delete.inherits_server = false;
+    policy.routes.routes = vec![Arc::new(edit), Arc::new(delete)];
+    assert_eq!(names(http1_routes(&encode(&policy, &facts()).server)), ["edit", "delete"]);
+}
+
 /// A call of this method of the service `s`, or of any; granted to `client` alone.
 fn call_route(service: &str, method: Option<&str>, client: &str) -> Arc<policy_core::Route> {
     let wanted = RequestMatch::grpc(Some(service), method);
