@@ -5,7 +5,7 @@ use super::header_values::{ExpectedHeaders, differences};
 use super::received::ExpectedArrival;
 use http::HeaderMap;
 use policy_core::effect::{EffectsExplanation, HeaderAction, HeaderOperation, explain_effects};
-use policy_core::{Decision, RequestView, ServerPolicy};
+use policy_core::{Decision, FilterKind, RequestView, ServerPolicy};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -61,7 +61,10 @@ pub(super) fn contradictions(
         }
     }
     if let Some((_, answer)) = received.zip(effects.answer.as_ref()) {
-        all.push(format!("the application receives nothing: {} answers", answer.source));
+        // Whether a redirect leads elsewhere is not looked for: one to the same place has no effect.
+        if !matches!(answer.kind, FilterKind::Redirect(_)) {
+            all.push(format!("the application receives nothing: {} answers", answer.source));
+        }
     } else if let Some(received) = received {
         let headers = changed(request.headers, &effects.headers);
         all.extend(differences(&of_policies(&received.headers), |name| {
