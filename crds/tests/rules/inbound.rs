@@ -111,7 +111,7 @@ fn every_rule_of_an_object_is_checked() {
         (rule("{match: /, servers: [{name: a, namespace: b}]}"), vec!["spec.routes[0].servers[0].namespace: unknown field, expected `name`".into()]),
         // Delegation.
         (rule("{match: /, delegate: {}}"), vec!["spec.routes[0].delegate: `name` or `selector` is required".into()]),
-        (rule("{match: /, delegate: {kind: HttpRouteGroup, name: a}}"), vec!["spec.routes[0].delegate.kind: unknown value `HttpRouteGroup`, expected one of `InboundRoute`, `HTTPRoute`, `GRPCRoute`".into()]),
+        (rule("{match: /, delegate: {kind: GrpcService, name: a}}"), vec!["spec.routes[0].delegate.kind: unknown value `GrpcService`, expected one of `InboundRoute`, `HTTPRoute`, `GRPCRoute`, `HttpRouteGroup`".into()]),
         (rule("{match: /, delegate: {name: a, selector: {matchLabels: {a: b}}}}"), vec!["spec.routes[0].delegate.selector: must be absent where `name` is present".into()]),
         (rule("{match: /, delegate: {selector: {}}}"), vec!["spec.routes[0].delegate.selector.matchLabels: is required".into()]),
         (rule("{match: /, delegate: {selector: {matchLabels: {}}}}"), vec!["spec.routes[0].delegate.selector.matchLabels: must not be empty: it would select every InboundRoute of the namespace".into()]),

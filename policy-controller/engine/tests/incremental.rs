@@ -22,6 +22,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
+/// Number of objects of the catalogue.
+const CATALOGUE: usize = 46;
+
 /// Every object that a history may contain, several versions of some.
 fn catalogue() -> Vec<Object> {
     let pod = |name: &str, app: &str, annotations: &str| {
@@ -84,7 +87,9 @@ fn catalogue() -> Vec<Object> {
     // Two whose parents cannot be read, one of them of another namespace.
     let unread = ["shop", "strange"].map(unread);
     let all = texts.into_iter().chain(unread).chain(about_requests());
-    all.flat_map(|text| objects(&[&text])).collect()
+    let all: Vec<Object> = all.flat_map(|text| objects(&[&text])).collect();
+    assert_eq!(all.len(), CATALOGUE);
+    all
 }
 
 /// Policies about requests, and what describes and binds these.
@@ -176,7 +181,7 @@ proptest! {
     /// After every transaction, the policies that were kept up to date are those that a fresh
     /// index compiles from the same objects, and equal ones are one allocation.
     #[test]
-    fn what_is_kept_up_to_date_equals_a_fresh_start(history in steps(33)) {
+    fn what_is_kept_up_to_date_equals_a_fresh_start(history in steps(CATALOGUE)) {
         let all = catalogue();
         let config = ControllerConfig::default();
         let mut kept = History::new(&config);
@@ -219,7 +224,7 @@ proptest! {
 
     /// The order in which objects arrive does not matter.
     #[test]
-    fn the_order_of_events_does_not_matter(order in Just((0..33).collect::<Vec<usize>>()).prop_shuffle()) {
+    fn the_order_of_events_does_not_matter(order in Just((0..CATALOGUE).collect::<Vec<usize>>()).prop_shuffle()) {
         let all = catalogue();
         let config = ControllerConfig::default();
         // Of several versions of an object the last of the catalogue is meant.
@@ -246,7 +251,7 @@ proptest! {
     /// does making it invalid.
     #[test]
     fn taking_away_never_permits(
-        score in prop::collection::vec(0_u8..8, 33),
+        score in prop::collection::vec(0_u8..8, CATALOGUE),
         gone in any::<prop::sample::Index>(),
     ) {
         const GRANTING: [Kind; 5] = [
@@ -304,7 +309,7 @@ proptest! {
     /// namespace, and leaves no such port without routes; other namespaces are unaffected.
     #[test]
     fn a_route_whose_parents_cannot_be_read_binds_every_server(
-        score in prop::collection::vec(0_u8..8, 33),
+        score in prop::collection::vec(0_u8..8, CATALOGUE),
     ) {
         let all = catalogue();
         let config = ControllerConfig::default();

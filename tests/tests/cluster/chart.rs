@@ -178,7 +178,7 @@ async fn installing_upgrading_and_removing_leave_what_they_should() {
     // Helm cannot create objects of kinds that it installs: the controller carries these policies.
     assert_eq!(
         (kinds(&installed, "Server"), kinds(&installed, "CustomResourceDefinition")),
-        (0, 11)
+        (0, 19)
     );
 
     // Who wrote caBundle keeps it over an upgrade that changes every object.
