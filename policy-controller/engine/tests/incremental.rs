@@ -25,6 +25,11 @@ use std::sync::Arc;
 /// Number of objects of the catalogue.
 const CATALOGUE: usize = 46;
 
+#[test]
+fn histories_are_of_the_whole_catalogue() {
+    assert_eq!(catalogue().len(), CATALOGUE);
+}
+
 /// Every object that a history may contain, several versions of some.
 fn catalogue() -> Vec<Object> {
     let pod = |name: &str, app: &str, annotations: &str| {
@@ -87,9 +92,7 @@ fn catalogue() -> Vec<Object> {
     // Two whose parents cannot be read, one of them of another namespace.
     let unread = ["shop", "strange"].map(unread);
     let all = texts.into_iter().chain(unread).chain(about_requests());
-    let all: Vec<Object> = all.flat_map(|text| objects(&[&text])).collect();
-    assert_eq!(all.len(), CATALOGUE);
-    all
+    all.flat_map(|text| objects(&[&text])).collect()
 }
 
 /// Policies about requests, and what describes and binds these.

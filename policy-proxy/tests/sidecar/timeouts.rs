@@ -240,12 +240,16 @@ async fn a_response_that_waits_for_its_client_ends_with_its_bound() {
     for timeouts in [request_within(BOUND, Streams::Bounded), idle_for(BOUND)] {
         let (_app, setup) = setup(vec![timeouts.clone()]).await;
         assert_eq!(arrives(&setup, 1024).await, 1024, "sent in time");
-        // The sockets between take so much, and the rest waits in the sidecar.
-        let taken = arrives(&setup, 64 << 20).await;
-        let size = taken + 32 * 1024;
-        let arrived = arrives(&setup, size).await;
-        println!("taken {taken} arrived {arrived} of {size}");
-        assert!(arrived < size, "{timeouts:?}: all {size} bytes arrived, of {taken}");
+        // The sockets between take so much, within some KiB, and the rest waits in the sidecar.
+        let mut cut_off = false;
+        for _ in 0..4 {
+            if cut_off {
+                break;
+            }
+            let size = arrives(&setup, 64 << 20).await + 32 * 1024;
+            cut_off = arrives(&setup, size).await < size;
+        }
+        assert!(cut_off, "{timeouts:?}: what waits for the client is sent late");
     }
 }
 

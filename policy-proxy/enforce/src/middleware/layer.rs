@@ -8,7 +8,8 @@
 //! body: it ends with the response, so a client that does not read the response may keep sending
 //! until the server drops it. The sidecar watches both. Of the bounds of a TimeoutPolicy, the layer
 //! applies those on the request, and on time without a byte from the head of the response on. It does
-//! not see the end of the request, so it applies none that begins there.
+//! not see the end of the request, so it applies none that begins there. Nor does it see the request's
+//! trailers: names that a policy rewrites or matches stay in them.
 
 mod body;
 
