@@ -1,9 +1,10 @@
 //! What bindings of groups and services give a Server (docs/spec/requests.md).
 //!
-//! [`describe`] finds the routes of a group, with those that it includes, and of a service ([`walk`]). [`binding`]
-//! says what becomes of one binding on its Server. [`bound`] makes the routes of a Server of all its
-//! bindings, with the grants and effects of policies on them and on the [`class`]es that select them.
-//! [`condition`] has the conditions of all these objects.
+//! [`describe`] finds the routes of a service, and those of a group with all that it includes
+//! ([`walk`]). [`binding`] says what becomes of one binding on its Server. [`bound`] makes the routes of
+//! a Server of all its bindings: routes with one match are [`merge`]d, with the grants and effects of
+//! the [`policies`] on their bindings and on the [`class`]es that select them. [`condition`] has the
+//! conditions of all these objects, [`servers`] the Servers through which they take effect.
 
 mod binding;
 mod bound;
