@@ -16,6 +16,7 @@ pub mod change;
 pub mod compact_list;
 pub mod condition;
 pub mod decision;
+pub mod destination;
 pub mod effect;
 pub mod evaluator;
 pub mod explain;
@@ -57,6 +58,10 @@ pub use condition::{
     EffectCondition, HeaderCondition, HeaderOperator, SegmentCondition, SegmentOperator,
 };
 pub use decision::{AuthorizationId, Decision, Denial, Denied, Permit, RuleId, TargetFault};
+pub use destination::{
+    AddressFamily, Destination, Endpoint, EndpointMesh, MeshEndpoint, PlaintextReason,
+    ServiceDestination, ServiceName,
+};
 pub use evaluator::{BuildError, Evaluator, Memo};
 pub use feature::Feature;
 pub use filter::{EffectiveTimeouts, Filter, FilterKind, HeaderRewrite, Streams, Timeouts};

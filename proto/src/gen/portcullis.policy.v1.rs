@@ -1,6 +1,576 @@
 //! Package `portcullis.policy.v1`. Generated from the `.proto` files beside this crate by
 //! `cargo run -p xtask -- gen`; changes here are lost. @generated
 
+/// From client to server.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DestinationRequest {
+    /// Exactly one is set.
+    #[prost(oneof = "destination_request::Kind", tags = "1, 2, 3")]
+    pub kind: ::core::option::Option<destination_request::Kind>,
+}
+/// Nested message and enum types in `DestinationRequest`.
+pub mod destination_request {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// The client's identification. The first message of the stream, and only there.
+        #[prost(message, tag = "1")]
+        Begin(super::Begin),
+        /// Asks for a destination.
+        #[prost(message, tag = "2")]
+        Lookup(super::Lookup),
+        /// Ends a lookup.
+        #[prost(message, tag = "3")]
+        Release(super::Release),
+    }
+}
+/// The workload that the connections are made by. Its node decides which endpoints it may use.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Begin {
+    /// The workload's token, which its injector gave it. Opaque to the client.
+    #[prost(string, tag = "1")]
+    pub workload: ::prost::alloc::string::String,
+    /// Name and version of the client, for logs.
+    #[prost(string, tag = "2")]
+    pub client: ::prost::alloc::string::String,
+}
+/// Asks what an address and port lead to.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Lookup {
+    /// Number of the lookup, which the client chooses: not 0, and not in use on this stream.
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+    /// The address: 4 or 16 bytes in network order.
+    #[prost(bytes = "vec", tag = "2")]
+    pub address: ::prost::alloc::vec::Vec<u8>,
+    /// The port, 1 to 65535.
+    #[prost(uint32, tag = "3")]
+    pub port: u32,
+}
+/// Ends a lookup. Its number may be used again after the server's Released.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Release {
+    /// Number of the lookup.
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+}
+/// From server to client.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DestinationResponse {
+    /// Number of the lookup. Encoded after the kind, because the kind is shared by many clients.
+    #[prost(uint32, tag = "16")]
+    pub id: u32,
+    /// Exactly one is set.
+    #[prost(oneof = "destination_response::Kind", tags = "1, 2, 3, 4, 5")]
+    pub kind: ::core::option::Option<destination_response::Kind>,
+}
+/// Nested message and enum types in `DestinationResponse`.
+pub mod destination_response {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// The answer, complete.
+        #[prost(message, tag = "1")]
+        Found(super::Found),
+        /// More endpoints of the answer that was begun by the last Found or Changed with `more`.
+        #[prost(message, tag = "2")]
+        More(super::Endpoints),
+        /// What differs from the last complete answer.
+        #[prost(message, tag = "3")]
+        Changed(super::Changed),
+        /// The lookup was refused; none of its answers holds any more.
+        #[prost(message, tag = "4")]
+        Refused(super::Refused),
+        /// The lookup has ended, as the client asked.
+        #[prost(message, tag = "5")]
+        Released(super::Released),
+    }
+}
+/// What an address and port lead to.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Found {
+    /// The endpoints.
+    #[prost(message, optional, tag = "6")]
+    pub endpoints: ::core::option::Option<Endpoints>,
+    /// Exactly one is set.
+    #[prost(oneof = "found::Kind", tags = "1, 2, 3, 4, 5")]
+    pub kind: ::core::option::Option<found::Kind>,
+}
+/// Nested message and enum types in `Found`.
+pub mod found {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// Nobody is known to hold the address.
+        #[prost(message, tag = "1")]
+        Nobody(super::Nobody),
+        /// A node.
+        #[prost(message, tag = "2")]
+        Node(super::NodeAddress),
+        /// A Service that does not declare the port.
+        #[prost(message, tag = "3")]
+        UndeclaredPort(super::Service),
+        /// A port of a Service.
+        #[prost(message, tag = "4")]
+        Service(super::Service),
+        /// A workload: exactly one endpoint.
+        #[prost(message, tag = "5")]
+        Workload(super::WorkloadAddress),
+    }
+}
+/// Nobody is known to hold the address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Nobody {}
+/// The address of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeAddress {}
+/// The address of a pod or of a machine outside the cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WorkloadAddress {}
+/// A Service.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Service {
+    /// Namespace.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// The port.
+    #[prost(uint32, tag = "3")]
+    pub port: u32,
+    /// Time for which a client keeps its endpoint; absent: each connection chooses anew.
+    #[prost(message, optional, tag = "4")]
+    pub affinity: ::core::option::Option<::prost_types::Duration>,
+}
+/// Endpoints, at most 500 in a message.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Endpoints {
+    /// Added, or replaced by address.
+    #[prost(message, repeated, tag = "1")]
+    pub endpoints: ::prost::alloc::vec::Vec<Endpoint>,
+    /// True if the answer is not complete: another `more` of the same lookup follows. The client goes by
+    /// its last complete answer until then.
+    #[prost(bool, tag = "2")]
+    pub more: bool,
+}
+/// What differs from the last complete answer.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Changed {
+    /// Added, or replaced by address.
+    #[prost(message, optional, tag = "1")]
+    pub endpoints: ::core::option::Option<Endpoints>,
+    /// Removed.
+    #[prost(message, repeated, tag = "2")]
+    pub removed: ::prost::alloc::vec::Vec<EndpointAddress>,
+}
+/// The address of an endpoint.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EndpointAddress {
+    /// The address: 4 or 16 bytes in network order.
+    #[prost(bytes = "vec", tag = "1")]
+    pub address: ::prost::alloc::vec::Vec<u8>,
+    /// The port, 1 to 65535.
+    #[prost(uint32, tag = "2")]
+    pub port: u32,
+}
+/// One address that serves.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Endpoint {
+    /// Its address.
+    #[prost(message, optional, tag = "1")]
+    pub address: ::core::option::Option<EndpointAddress>,
+    /// The owner in metrics and logs, such as `deployment/web`; empty: not known.
+    #[prost(string, tag = "2")]
+    pub owner: ::prost::alloc::string::String,
+    /// The namespace of its workload; empty: not known.
+    #[prost(string, tag = "3")]
+    pub namespace: ::prost::alloc::string::String,
+    /// How it is reached. Exactly one is set.
+    #[prost(oneof = "endpoint::Mesh", tags = "4, 5")]
+    pub mesh: ::core::option::Option<endpoint::Mesh>,
+}
+/// Nested message and enum types in `Endpoint`.
+pub mod endpoint {
+    /// How it is reached. Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Mesh {
+        /// In mesh TLS, and never otherwise.
+        #[prost(message, tag = "4")]
+        Meshed(super::Meshed),
+        /// In plaintext.
+        #[prost(enumeration = "super::PlaintextReason", tag = "5")]
+        Plaintext(i32),
+    }
+}
+/// The sidecar of an endpoint in the mesh.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Meshed {
+    /// The identity that it must present.
+    #[prost(string, tag = "1")]
+    pub identity: ::prost::alloc::string::String,
+    /// The server name (SNI) that the client sends.
+    #[prost(string, tag = "2")]
+    pub server_name: ::prost::alloc::string::String,
+    /// The port of the sidecar itself, which reads a transport header; 0: it has none.
+    #[prost(uint32, tag = "3")]
+    pub inbound_port: u32,
+    /// True if the workload's port is opaque: the connection goes to `inbound_port`.
+    #[prost(bool, tag = "4")]
+    pub opaque: bool,
+}
+/// A lookup that is not answered.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Refused {
+    /// The reason, for people.
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// The lookup has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Released {}
+/// The reasons for plaintext.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PlaintextReason {
+    /// Not allowed.
+    Unspecified = 0,
+    /// The endpoint has no sidecar.
+    Unmeshed = 1,
+    /// The endpoint's sidecar skips the port.
+    Skipped = 2,
+    /// The endpoint has the sidecar of another mesh.
+    ForeignMesh = 3,
+}
+impl PlaintextReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PLAINTEXT_REASON_UNSPECIFIED",
+            Self::Unmeshed => "PLAINTEXT_REASON_UNMESHED",
+            Self::Skipped => "PLAINTEXT_REASON_SKIPPED",
+            Self::ForeignMesh => "PLAINTEXT_REASON_FOREIGN_MESH",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PLAINTEXT_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "PLAINTEXT_REASON_UNMESHED" => Some(Self::Unmeshed),
+            "PLAINTEXT_REASON_SKIPPED" => Some(Self::Skipped),
+            "PLAINTEXT_REASON_FOREIGN_MESH" => Some(Self::ForeignMesh),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod destination_discovery_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Says what the destinations of a workload's connections are.
+    #[derive(Debug, Clone)]
+    pub struct DestinationDiscoveryClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> DestinationDiscoveryClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> DestinationDiscoveryClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            DestinationDiscoveryClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// One stream per workload, for all of its destinations. The client sends Begin first, then Lookup
+        /// and Release in any order. The server answers each lookup, and again whenever the answer changes.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::DestinationRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::DestinationResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/portcullis.policy.v1.DestinationDiscovery/Watch",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("portcullis.policy.v1.DestinationDiscovery", "Watch"),
+                );
+            self.inner.streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod destination_discovery_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with DestinationDiscoveryServer.
+    #[async_trait]
+    pub trait DestinationDiscovery: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the Watch method.
+        type WatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::DestinationResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// One stream per workload, for all of its destinations. The client sends Begin first, then Lookup
+        /// and Release in any order. The server answers each lookup, and again whenever the answer changes.
+        async fn watch(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::DestinationRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+    }
+    /// Says what the destinations of a workload's connections are.
+    #[derive(Debug)]
+    pub struct DestinationDiscoveryServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> DestinationDiscoveryServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>>
+    for DestinationDiscoveryServer<T>
+    where
+        T: DestinationDiscovery,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/portcullis.policy.v1.DestinationDiscovery/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: DestinationDiscovery>(pub Arc<T>);
+                    impl<
+                        T: DestinationDiscovery,
+                    > tonic::server::StreamingService<super::DestinationRequest>
+                    for WatchSvc<T> {
+                        type Response = super::DestinationResponse;
+                        type ResponseStream = T::WatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::DestinationRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as DestinationDiscovery>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for DestinationDiscoveryServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "portcullis.policy.v1.DestinationDiscovery";
+    impl<T> tonic::server::NamedService for DestinationDiscoveryServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 /// An object that contributed to a policy.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ObjectRef {
