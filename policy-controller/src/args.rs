@@ -11,6 +11,7 @@ mod behaviour;
 mod choice;
 mod cli;
 mod connection;
+mod destinations;
 mod error;
 mod injector;
 mod issuer;

@@ -1,6 +1,7 @@
 //! Configuration of the controller, validated once.
 
 use crate::behaviour::{Behaviour, Behaviours};
+use crate::outbound::OutboundConfig;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use policy_core::{
     DefaultPolicy, HostPattern, IdentityMatch, NetworkMatch, NetworkSymbol, UndeclaredPorts,
@@ -57,6 +58,8 @@ pub struct ControllerConfig {
     pub detect_timeout: Duration,
     /// Meaning of a missing Namespace object.
     pub namespaces: Namespaces,
+    /// Outbound discovery; absent: destinations are not looked up.
+    pub outbound: Option<OutboundConfig>,
     /// Bounds on what others can make the controller hold.
     pub limits: Limits,
 }
@@ -181,6 +184,7 @@ impl Default for ControllerConfig {
             metrics: MetricsReaders::default(),
             detect_timeout: Duration::from_secs(10),
             namespaces: Namespaces::default(),
+            outbound: Some(OutboundConfig::default()),
             limits: Limits::default(),
         }
     }
@@ -215,6 +219,9 @@ pub enum ConfigError {
         /// The exception.
         except: IpNet,
     },
+    /// Two peers of one namespace, which has one control plane.
+    #[error("outbound peers: `{0}` is stated twice, with two trust domains")]
+    PeerTwice(Arc<str>),
 }
 
 impl ControllerConfig {
@@ -227,6 +234,14 @@ impl ControllerConfig {
         named("identity domain", &self.identity_domain)?;
         for namespace in &self.shared_namespaces {
             named("shared namespaces", namespace)?;
+        }
+        if let Some(outbound) = &self.outbound {
+            if let Some((setting, value)) = outbound.not_a_name() {
+                return Err(ConfigError::NotAName { setting, value: value.clone() });
+            }
+            if let Some(namespace) = outbound.stated_twice() {
+                return Err(ConfigError::PeerTwice(namespace.clone()));
+            }
         }
         for network in &self.probe_networks {
             if let policy_core::NetworkTerm::Net(net) = network.term

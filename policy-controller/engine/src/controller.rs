@@ -2,6 +2,8 @@
 
 use crate::config::ControllerConfig;
 use crate::desired::DesiredTracker;
+use crate::destination_channels::DestinationChannels;
+use crate::destinations::Destinations;
 use crate::engine::{Engine, version_key};
 use crate::handles::{ConditionsHandle, DesiredHandle, ObjectsHandle, Policies, ReviewHandle};
 use crate::index_metrics::{Effort, IndexMetrics};
@@ -26,6 +28,8 @@ const SWEEP: Duration = Duration::from_secs(30);
 pub struct Controller {
     /// The policies.
     pub policies: Policies,
+    /// What addresses and ports lead to.
+    pub destinations: Destinations,
     /// Conditions of every object.
     pub conditions: ConditionsHandle,
     /// Reviews of objects that are about to be applied or deleted.
@@ -91,6 +95,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         metrics: metrics.clone(),
         desired,
         subscriptions: Subscriptions::new(epoch.clone(), &config),
+        destinations: DestinationChannels::default(),
         engine: Engine::new(config),
         synced,
         seen,
@@ -104,6 +109,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let source = tokio::spawn(source.run(context));
     Controller {
         policies: Policies::new(requests.clone(), synced_receiver, seen_receiver, refresh),
+        destinations: Destinations::new(requests.clone()),
         conditions: ConditionsHandle::new(requests.clone(), changed_receiver),
         review: ReviewHandle::new(requests.clone()),
         objects: ObjectsHandle::new(requests.clone()),
@@ -121,6 +127,7 @@ struct IndexTask {
     metrics: IndexMetrics,
     desired: DesiredTracker,
     subscriptions: Subscriptions,
+    destinations: DestinationChannels,
     synced: watch::Sender<bool>,
     seen: watch::Sender<Arc<SourceProgress>>,
     changed: watch::Sender<u64>,
@@ -148,8 +155,9 @@ impl IndexTask {
                 Some(batch) = batches.recv() => self.apply(&batch),
                 Some(request) = requests.recv() => self.answer(request),
                 _ = sweep.tick() => {
-                    let roots = self.subscriptions.sweep();
-                    self.engine.retain(roots.into_iter().chain(self.desired.roots()));
+                    let roots = self.subscriptions.sweep().into_iter();
+                    let roots = roots.chain(self.destinations.sweep());
+                    self.engine.retain(roots.chain(self.desired.roots()));
                 }
             }
         }
@@ -165,6 +173,7 @@ impl IndexTask {
             self.subscriptions.begin_epoch(epoch.clone());
         }
         self.subscriptions.publish(&mut self.engine, &changes);
+        self.destinations.publish(&mut self.engine, &changes.destinations);
         self.measured(batch, before, (began, resolved));
         self.desired.note(&changes);
         if changes.conditions {
@@ -211,6 +220,10 @@ impl IndexTask {
             Request::Port(key, port, reply) => {
                 _ = reply.send(self.subscriptions.port(&mut self.engine, &key, port));
             }
+            Request::Destination(question, reply) => {
+                _ = reply.send(self.destinations.follow(&mut self.engine, question));
+            }
+            Request::ClientPlace(key, reply) => _ = reply.send(self.engine.client_place(&key)),
             Request::Workloads(reply) => _ = reply.send(self.engine.workloads()),
             Request::Conditions(reply) => _ = reply.send(self.engine.conditions().clone()),
             Request::DesiredConditions(reply) => _ = reply.send(self.engine.desired_conditions()),

@@ -11,6 +11,8 @@ use crate::index_metrics::Effort;
 use crate::query::condition::{ConditionTable, Conditions};
 use crate::query::delegation::{DelegationTree, HostClaims, OverlappingClaims, TreeOf};
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
+use crate::publish::destination::{ClientPlace, DestinationQuestion, PublishedDestination};
+use crate::query::destination::DestinationOf;
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::policy::{PolicyOf, ServerBaseOf};
 use crate::query::port_ownership::{PortOwners, PortOwnersOf};
@@ -18,10 +20,11 @@ use crate::query::reference::{ForeignReference, ForeignReferencesOf};
 use crate::query::requests::GroupSummaryOf;
 use crate::query::workload::{self, ResolvedWorkload, WorkloadOf, WorkloadShape};
 use crate::resolve::condition;
+use crate::resolve::destination::{node_key, zone_of};
 use crate::review::Snapshot;
 use crate::source::Batch;
 use policy_core::{HostPattern, ServerPolicy, WorkloadKey, WorkloadKind};
-use policy_crds::{Kind, Object, ObjectKey};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::sync::{Arc, LazyLock};
@@ -52,6 +55,8 @@ pub(crate) struct Changes {
     pub(crate) effective_servers: Vec<ObjectKey>,
     /// Shapes whose ports may be owned or claimed by other Servers.
     pub(crate) port_owners: Vec<Arc<WorkloadShape>>,
+    /// Questions about destinations whose answers may have changed.
+    pub(crate) destinations: Vec<DestinationOf>,
 }
 
 impl Engine {
@@ -94,6 +99,8 @@ impl Engine {
             changes.effective_servers.push(key);
         } else if let QueryKey::PortOwnersOf(PortOwnersOf(shape)) = query {
             changes.port_owners.push(shape);
+        } else if let QueryKey::DestinationOf(question) = query {
+            changes.destinations.push(question);
         }
     }
 
@@ -297,6 +304,35 @@ impl Engine {
     ) -> (Arc<ServerPolicy>, KindSet) {
         let query = PolicyOf { shape: shape.clone(), port };
         self.memo.query(&query, &self.index, &self.config)
+    }
+
+    /// True if destinations can be looked up.
+    pub(crate) fn answers_destinations(&self) -> bool {
+        self.config.outbound.is_some()
+    }
+
+    /// What an address and port, or a port of a Service, lead to.
+    pub(crate) fn destination(
+        &mut self,
+        question: &DestinationQuestion,
+    ) -> Arc<PublishedDestination> {
+        self.memo.query(&DestinationOf(question.clone()), &self.index, &self.config).0
+    }
+
+    /// Drops the answer to a question that nobody follows.
+    pub(crate) fn forget_destination(&mut self, question: DestinationQuestion) {
+        self.memo.forget(&QueryKey::DestinationOf(DestinationOf(question)));
+    }
+
+    /// The place of a workload, if it exists.
+    pub(crate) fn client_place(&self, key: &WorkloadKey) -> Option<ClientPlace> {
+        let object = self.index.object(&workload::object_key(key))?;
+        let Body::Valid(Resource::Pod(pod)) = &object.body else {
+            return Some(ClientPlace::default());
+        };
+        let node = pod.node.clone();
+        let zone = node.as_ref().and_then(|node| zone_of(self.index.object(&node_key(node))?));
+        Some(ClientPlace { node, zone })
     }
 
     /// The version of the last event of a kind.

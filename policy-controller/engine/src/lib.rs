@@ -27,6 +27,8 @@ pub mod controller;
 mod delegations;
 pub mod desired;
 pub mod desired_conditions;
+mod destination_channels;
+mod destinations;
 pub mod enforcement;
 mod engine;
 pub mod epoch;
@@ -41,6 +43,7 @@ mod index;
 mod index_metrics;
 pub mod latest;
 pub mod metric_names;
+pub mod outbound;
 pub mod programmed;
 pub mod publish;
 mod query;
@@ -60,11 +63,16 @@ pub use annotations::annotation_errors;
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
 pub use controller::{Controller, start};
+pub use destinations::Destinations;
 pub use handles::{ConditionsHandle, DesiredHandle, ObjectsHandle, Policies, ReviewHandle};
 #[cfg(any(test, feature = "testing"))]
 pub use history::History;
 pub use index_metrics::IndexMetrics;
 pub use latest::Latest;
+pub use publish::destination::{
+    ClientPlace, DestinationKey, DestinationQuestion, DestinationScope, PublishedDestination,
+    ScopeKind, ServicePortKey,
+};
 pub use publish::{LookupError, PortPolicy, PublishedWorkload, WorkloadState};
 pub use query::condition as conditions;
 pub use query::reference as references;

@@ -1,6 +1,8 @@
 //! The values that `serve` receives: workloads, their facts, and one policy per port. No Kubernetes
 //! type appears here.
 
+pub mod destination;
+
 use crate::epoch;
 use policy_core::{Facts, Revision, ServerPolicy, UndeclaredPorts, WorkloadKey};
 use std::collections::BTreeSet;
@@ -90,6 +92,9 @@ pub enum LookupError {
     /// As many ports of this workload are watched as the limits allow.
     #[error("too many ports of this workload are watched")]
     TooManyPorts,
+    /// Destinations are not looked up, because Services are not watched.
+    #[error("outbound discovery is off")]
+    OutboundOff,
     /// The controller is ending.
     #[error("the controller is shutting down")]
     Stopped,

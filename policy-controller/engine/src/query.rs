@@ -4,6 +4,7 @@
 pub mod condition;
 pub mod delegation;
 pub mod delegation_state;
+pub(crate) mod destination;
 pub(crate) mod effective_servers;
 pub(crate) mod effects;
 pub(crate) mod grant;

@@ -7,6 +7,7 @@
 use crate::desired::DesiredDelta;
 use crate::desired_conditions::DesiredConditionTable;
 use crate::latest::Latest;
+use crate::publish::destination::{ClientPlace, DestinationQuestion, PublishedDestination};
 use crate::publish::{LookupError, PortPolicy, PublishedWorkload};
 use crate::query::condition::ConditionTable;
 use crate::review::Snapshot;
@@ -25,6 +26,10 @@ pub enum Request {
     Workload(WorkloadKey, Reply<PublishedWorkload>),
     /// Watch a port.
     Port(WorkloadKey, NonZeroU16, Reply<PortPolicy>),
+    /// Watch a destination.
+    Destination(DestinationQuestion, Reply<PublishedDestination>),
+    /// The place of a workload; nothing if it does not exist.
+    ClientPlace(WorkloadKey, oneshot::Sender<Option<ClientPlace>>),
     /// Every workload there is.
     Workloads(oneshot::Sender<Vec<WorkloadKey>>),
     /// The conditions of every object.

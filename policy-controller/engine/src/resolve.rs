@@ -8,12 +8,14 @@
 //! Server, [`workload`] the shape and the facts of a workload, [`delegation`] what InboundRoutes give a
 //! Server, [`requests`] what bindings of groups and services give it, [`condition`] the conditions of
 //! each object, and [`effective_servers`] the Servers
-//! through which an object takes effect. [`reference`] alone follows references into other
+//! through which an object takes effect. [`destination`] finds what an address and port lead to.
+//! [`reference`] alone follows references into other
 //! namespaces.
 
 pub(crate) mod carried;
 pub(crate) mod condition;
 pub(crate) mod delegation;
+pub(crate) mod destination;
 pub(crate) mod effective_servers;
 pub(crate) mod effects;
 pub(crate) mod grant;

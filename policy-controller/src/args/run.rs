@@ -6,6 +6,7 @@ use super::behaviour::{BehaviourArgs, preset_help, with_linkerds_default};
 use super::choice::{
     GrantsArg, KubeletArg, LogFormat, PodGatewaysArg, ProbeRoutesArg, UndeclaredArg,
 };
+use super::destinations::DestinationArgs;
 use super::injector::InjectorArgs;
 use super::kubernetes::KubernetesArgs;
 use super::linkerd_redirect::LinkerdRedirectArgs;
@@ -205,6 +206,10 @@ pub struct RunArgs {
     /// Linkerd's controller, for what we do not serve.
     #[command(flatten)]
     pub outbound: OutboundArgs,
+
+    /// The destinations of outbound connections.
+    #[command(flatten)]
+    pub destinations: DestinationArgs,
 
     /// Bounds on serving.
     #[command(flatten)]

@@ -225,6 +225,8 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
             Some(_) => Namespaces::Optional,
             None => Namespaces::Required,
         },
+        // Destinations are of the whole cluster.
+        outbound: args.kubernetes.watch_namespace.is_none().then(|| args.destinations.settings()),
         limits: Limits {
             undeclared_ports_per_workload: args.serve.max_undeclared_ports,
             file_bytes: args.serve.max_file_bytes,

@@ -35,7 +35,12 @@ pub(super) async fn run(shared: Arc<Shared>, policies: Policies) {
                 restore(&shared);
             }
             Err(LookupError::Stopped) => return,
-            Err(LookupError::NotFound | LookupError::NotSynced | LookupError::TooManyPorts) => {}
+            Err(
+                LookupError::NotFound
+                | LookupError::NotSynced
+                | LookupError::TooManyPorts
+                | LookupError::OutboundOff,
+            ) => {}
         }
         tokio::time::sleep(PAUSE).await;
     }

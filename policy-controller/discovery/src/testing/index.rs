@@ -180,7 +180,9 @@ impl Index {
             }
             Request::Workloads(reply) => _ = reply.send(workloads.keys().cloned().collect()),
             // What `serve` never asks stays without an answer.
-            Request::Conditions(_)
+            Request::Destination(..)
+            | Request::ClientPlace(..)
+            | Request::Conditions(_)
             | Request::DesiredConditions(_)
             | Request::Objects(..)
             | Request::Snapshot(_)

@@ -19,6 +19,8 @@ use crate::query::delegation::{
     TreeOf, TreeRoutes, TreeRoutesOf,
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
+use crate::publish::destination::PublishedDestination;
+use crate::query::destination::DestinationOf;
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::effects::{
     EffectPoliciesOn, EffectPolicy, RewriteOverlaps, RewriteOverlapsOn, UnreadRewritesIn,
@@ -185,6 +187,7 @@ queries! {
     EffectiveServersOf => Arc<EffectiveServers>,
     Conditions => Arc<[ObjectCondition]>,
     ForeignReferencesOf => Arc<[ForeignReference]>,
+    DestinationOf => Arc<PublishedDestination>,
 }
 
 /// The memoized answers and their dependency graph.

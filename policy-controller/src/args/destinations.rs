@@ -1,0 +1,126 @@
+//! Flags about the destinations of outbound connections.
+
+use super::value::{ParseResult, items, label, labels, name};
+use clap::Args;
+use policy_engine::outbound::{OutboundConfig, OutboundPeer};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Flags about the destinations of outbound connections.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Outbound discovery")]
+pub struct DestinationArgs {
+    /// Another control plane whose pods are reached in mesh TLS, as
+    /// namespace=NAME,trust-domain=NAME,shared-roots=true. May be repeated. The pods of all other
+    /// control planes are reached in plaintext, and so are those of one that does not share the
+    /// roots of trust.
+    #[arg(long, value_name = "PEER", value_parser = peer)]
+    pub outbound_peers: Vec<Peer>,
+
+    /// Namespaces, separated by commas, whose ExternalWorkloads count by their addresses outside
+    /// the cluster networks. All others count as endpoints of Services of their own namespace
+    /// alone [default: none].
+    #[arg(long, value_name = "NAMESPACES", value_parser = labels::<Arc<str>>)]
+    pub external_workload_namespaces: Option<BTreeSet<Arc<str>>>,
+}
+
+/// Another control plane, as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    peer: OutboundPeer,
+    shares_roots: bool,
+}
+
+impl DestinationArgs {
+    /// Returns the settings.
+    pub(super) fn settings(&self) -> OutboundConfig {
+        let peers = self.outbound_peers.iter().filter(|peer| peer.shares_roots);
+        OutboundConfig {
+            peers: peers.map(|peer| peer.peer.clone()).collect(),
+            external_workload_namespaces: self
+                .external_workload_namespaces
+                .clone()
+                .unwrap_or_default(),
+        }
+    }
+}
+
+/// `namespace=NAME,trust-domain=NAME,shared-roots=true`, each once, in any order.
+fn peer(text: &str) -> ParseResult<Peer> {
+    let (mut namespace, mut trust_domain, mut shares_roots) = (None, None, None);
+    for item in items(text) {
+        let (field, value) = item
+            .split_once('=')
+            .ok_or_else(|| format!("`{item}` is not FIELD=VALUE"))?;
+        let is_new = match field {
+            "namespace" => namespace.replace(label(value)?).is_none(),
+            "trust-domain" => trust_domain.replace(name(value)?).is_none(),
+            "shared-roots" => {
+                let shared = value
+                    .parse::<bool>()
+                    .map_err(|_| format!("shared-roots: `{value}` is neither true nor false"))?;
+                shares_roots.replace(shared).is_none()
+            }
+            _ => {
+                let known = "namespace, trust-domain and shared-roots are known";
+                return Err(format!("`{field}` is not a field of a peer; {known}"));
+            }
+        };
+        if !is_new {
+            return Err(format!("`{field}` is stated twice"));
+        }
+    }
+    let missing = |field: &str| format!("`{field}` is missing");
+    let namespace = namespace.ok_or_else(|| missing("namespace"))?;
+    let trust_domain = trust_domain.ok_or_else(|| missing("trust-domain"))?;
+    let shares_roots = shares_roots.ok_or_else(|| missing("shared-roots"))?;
+    Ok(Peer { peer: OutboundPeer { namespace, trust_domain }, shares_roots })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::value::parsed;
+
+    fn settings(flags: &[&str]) -> Result<OutboundConfig, String> {
+        Ok(parsed::<DestinationArgs>(flags)?.settings())
+    }
+
+    #[test]
+    fn peers_and_namespaces_are_read() {
+        assert_eq!(settings(&[]), Ok(OutboundConfig::default()));
+        let flags = [
+            "--outbound-peers=namespace=linkerd,trust-domain=cluster.local,shared-roots=true",
+            "--outbound-peers=shared-roots=true, namespace=other, trust-domain=example.org",
+            "--outbound-peers=namespace=strange,trust-domain=example.org,shared-roots=false",
+            "--external-workload-namespaces=vms,databases",
+        ];
+        let peer = |namespace: &str, trust_domain: &str| OutboundPeer {
+            namespace: namespace.into(),
+            trust_domain: trust_domain.into(),
+        };
+        let expected = OutboundConfig {
+            peers: [peer("linkerd", "cluster.local"), peer("other", "example.org")].into(),
+            external_workload_namespaces: ["databases".into(), "vms".into()].into(),
+        };
+        assert_eq!(settings(&flags), Ok(expected));
+    }
+
+    #[test]
+    fn a_peer_that_cannot_be_read_is_refused() {
+        let cases = [
+            ("namespace=a,trust-domain=b", "`shared-roots` is missing"),
+            ("trust-domain=b,shared-roots=true", "`namespace` is missing"),
+            ("namespace=a,shared-roots=true", "`trust-domain` is missing"),
+            ("namespace", "`namespace` is not FIELD=VALUE"),
+            ("name=a", "`name` is not a field of a peer"),
+            ("namespace=a,namespace=b", "`namespace` is stated twice"),
+            ("namespace=A", "`A`"),
+            ("shared-roots=yes", "`yes` is neither true nor false"),
+        ];
+        for (text, message) in cases {
+            let refused = settings(&[&format!("--outbound-peers={text}")]).unwrap_err();
+            assert!(refused.contains(message), "{text}: {refused}");
+        }
+    }
+}
