@@ -37,6 +37,10 @@ pub const REQUIRE_IDENTITY: &str = "config.linkerd.io/proxy-require-identity-inb
 /// Ports that are not redirected to the sidecar, for people: the arguments of the init container
 /// decide.
 pub const SKIPPED_PORTS: &str = "portcullis.dev/skipped-inbound-ports";
+/// The mark of a pod's sidecar ([`crate::SidecarMark`]), written at injection.
+pub const SIDECAR_MARK: &str = "portcullis.dev/sidecar";
+/// The name of the sidecar's container.
+pub const PROXY_CONTAINER: &str = "portcullis-proxy";
 /// The name of the init container that redirects connections to the sidecar.
 pub const INIT_CONTAINER: &str = "portcullis-init";
 /// Prefix of the argument of that container which lists the ports to skip.
@@ -195,6 +199,16 @@ pub fn opaque_ports(annotations: &Annotations, named: &PortsByName<'_>) -> Readi
 pub fn numbered_ports(list: &str) -> PortSet {
     let read = |item: &str| item_ranges(item.trim(), &|_| own_name(None)).unwrap_or_default();
     PortSet::of(list.split(',').flat_map(read))
+}
+
+/// The ports of such a list, all of whose items must be readable.
+pub(crate) fn strictly_numbered_ports(list: &str) -> Result<PortSet, String> {
+    let mut set = PortSet::default();
+    for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        let ranges = item_ranges(item, &|_| Err("is no number"));
+        set.add(ranges.map_err(|reason| format!("{} {reason}", quote(item)))?);
+    }
+    Ok(set)
 }
 
 /// The ports whose clients must have an identity. `named` gives the numbers of a named port.

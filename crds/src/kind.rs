@@ -79,6 +79,10 @@ kinds! {
     Node,
     /// Core ServiceAccount.
     ServiceAccount,
+    /// Core Service; for outbound discovery alone.
+    Service,
+    /// `discovery.k8s.io` EndpointSlice; for outbound discovery alone.
+    EndpointSlice,
     /// `apps` Deployment; stands for its pods.
     Deployment,
     /// `apps` StatefulSet; stands for its pods.

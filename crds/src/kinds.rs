@@ -9,6 +9,7 @@ mod authorization_policy;
 mod binding;
 mod consent;
 mod egress_network;
+mod endpoint_slice;
 mod external_workload;
 mod grpc_service;
 mod grpc_service_binding;
@@ -21,6 +22,7 @@ mod inbound_route;
 mod mesh_tls_authentication;
 mod network_authentication;
 mod node;
+mod pod_owner;
 mod rate_limit;
 mod reference_grant;
 mod request_rows;
@@ -30,6 +32,7 @@ mod route_labels;
 mod row;
 mod server;
 mod server_authorization;
+mod service;
 mod target;
 mod timeout_policy;
 mod workload;
@@ -77,6 +80,8 @@ impl Kind {
             Self::Namespace => &NAMESPACE,
             Self::Node => &NODE,
             Self::ServiceAccount => &SERVICE_ACCOUNT,
+            Self::Service => &SERVICE,
+            Self::EndpointSlice => &ENDPOINT_SLICE,
             Self::Deployment => &DEPLOYMENT,
             Self::StatefulSet => &STATEFUL_SET,
             Self::DaemonSet => &DAEMON_SET,
@@ -291,6 +296,21 @@ const NODE: KindSpec = KindSpec {
 const SERVICE_ACCOUNT: KindSpec = core("ServiceAccount", "serviceaccounts", &["sa"], |_| {
     unclaimed(Some(Resource::ServiceAccount))
 });
+
+const SERVICE: KindSpec = KindSpec {
+    watched: Watched::ForDiscovery,
+    projection: Projection::Service,
+    claims: service::claims,
+    ..core("Service", "services", &["svc"], service::read)
+};
+
+const ENDPOINT_SLICE: KindSpec = KindSpec {
+    watched: Watched::ForDiscovery,
+    projection: Projection::EndpointSlice,
+    ..unused(names("discovery.k8s.io", "EndpointSlice", "endpointslices", &[]), &["v1"], |it| {
+        unclaimed(endpoint_slice::read(it))
+    })
+};
 
 const DEPLOYMENT: KindSpec = template("apps", "Deployment", "deployments", &["deploy"]);
 

@@ -70,9 +70,22 @@ impl Kind {
         })
     }
 
-    /// The kinds whose objects are watched in a cluster.
+    /// The kinds whose objects are watched in a cluster, whatever the controller is to do.
     pub fn watched() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|kind| kind.spec().watched != Watched::Never)
+        Self::ALL.into_iter().filter(|kind| match kind.spec().watched {
+            Watched::Required | Watched::IfPresent => true,
+            Watched::ForDiscovery | Watched::Never => false,
+        })
+    }
+
+    /// The kinds whose objects are watched besides while outbound discovery is on.
+    pub fn watched_for_discovery() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|kind| kind.is_for_discovery())
+    }
+
+    /// True if outbound discovery alone reads it. No policy is made from it, and none refers to it.
+    pub fn is_for_discovery(self) -> bool {
+        self.spec().watched == Watched::ForDiscovery
     }
 
     /// The kinds whose objects always have conditions.
@@ -97,11 +110,11 @@ impl Kind {
     }
 
     /// The kind of this group and name as a ReferenceGrant spells them: groups compare without case,
-    /// kinds byte by byte.
+    /// kinds byte by byte. A Service counts as a kind that is not read: a reference to one is a
+    /// backend, of which the permission alone is known.
     fn granted(group: &str, kind: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|own| own.group().eq_ignore_ascii_case(group) && own.as_str() == kind)
+        let mut kinds = Self::ALL.into_iter().filter(|own| !own.is_for_discovery());
+        kinds.find(|own| own.group().eq_ignore_ascii_case(group) && own.as_str() == kind)
     }
 
     /// The reference field of a kind that can name another kind; `None` if there is no such field.

@@ -6,6 +6,7 @@ use crate::resource::{
 use policy_core::HostPattern;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use crate::key::ObjectKey;
@@ -108,6 +109,11 @@ pub enum Claims {
         target: Option<PolicyTarget>,
         /// True if it says, or may say, that requests must not be forwarded without its changes.
         required: bool,
+    },
+    /// Addresses that it answers with no endpoint at all.
+    Service {
+        /// The addresses that could be read.
+        addresses: Vec<IpAddr>,
     },
     /// The Server whose limit it would set; it sets none.
     RateLimit {

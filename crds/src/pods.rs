@@ -2,7 +2,7 @@
 
 use crate::kind::Kind;
 use crate::object::{Body, Object, ObjectKey, ObjectMeta};
-use crate::resource::{Resource, WorkloadResource};
+use crate::resource::{Pod, Resource, WorkloadResource};
 
 /// The pods an object stands for: a Pod itself, and for a valid Deployment, StatefulSet, DaemonSet,
 /// ReplicaSet, Job or CronJob named `web` the pods `web-0`, `web-1`, … of its template, without
@@ -33,5 +33,7 @@ fn pod(object: &Object, workload: &WorkloadResource, index: u32) -> Object {
         generation: None,
         recorded: None,
     };
-    Object { meta, body: Body::Valid(Resource::Pod(workload.pod.clone())) }
+    let owner = format!("{}/{}", owner.kind.as_str().to_ascii_lowercase(), owner.name);
+    let pod = Pod { owner: Some(owner.into()), ..workload.pod.clone() };
+    Object { meta, body: Body::Valid(Resource::Pod(pod)) }
 }

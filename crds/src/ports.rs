@@ -1,5 +1,6 @@
 //! Sets of ports.
 
+use std::fmt;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 
@@ -38,5 +39,19 @@ impl PortSet {
     /// True if no port is in it.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
+    }
+}
+
+/// The ranges as lists of ports spell them: `25,8000-8080`.
+impl fmt::Display for PortSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, range) in self.ranges.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            match (range.start(), range.end()) {
+                (first, last) if first == last => write!(f, "{comma}{first}")?,
+                (first, last) => write!(f, "{comma}{first}-{last}")?,
+            }
+        }
+        Ok(())
     }
 }

@@ -14,6 +14,9 @@ pub use crate::inbound::{
     RouteAdmission, UnknownValue, VirtualHost,
 };
 pub use crate::key::NamespacedName;
+pub use crate::outbound::{
+    EndpointSlice, PodSidecar, Service, ServicePort, SliceEndpoint, SlicePort,
+};
 pub use crate::path::PathPrefix;
 pub use crate::recorded::{Recorded, RecordedConnection, RecordedOrphan};
 pub use crate::requests::{
@@ -81,6 +84,10 @@ pub enum Resource {
     Node(Node),
     /// ServiceAccount.
     ServiceAccount,
+    /// Service.
+    Service(Service),
+    /// EndpointSlice.
+    EndpointSlice(EndpointSlice),
 }
 
 /// Server (docs/spec/controller.md 1.1). Servers are equal if they mean the same: one that states the
@@ -325,6 +332,16 @@ pub struct Pod {
     pub skipped: PortSet,
     /// True if its phase is `Running` and it has no deletion timestamp.
     pub running: bool,
+    /// True if its phase is `Succeeded` or `Failed`: it no longer holds its addresses.
+    pub has_ended: bool,
+    /// True if its addresses are those of its node.
+    pub uses_host_network: bool,
+    /// When the kubelet accepted it, else when it was created, in seconds since the epoch.
+    pub started: Option<i64>,
+    /// What it belongs to, such as `deployment/web`; absent: nothing.
+    pub owner: Option<Arc<str>>,
+    /// Its sidecar, by which clients reach it.
+    pub sidecar: PodSidecar,
 }
 
 /// A TCP container port.

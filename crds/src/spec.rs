@@ -115,6 +115,9 @@ pub enum Watched {
     /// If the cluster has it. Its definition may be installed and removed while the controller
     /// runs; an absent kind counts as empty.
     IfPresent,
+    /// While outbound discovery is on: the controller is then not ready while it cannot be listed.
+    /// Nothing but discovery reads it.
+    ForDiscovery,
     /// Never: it is used in manifests only (a Deployment stands for its pods there), or belongs to
     /// another controller.
     Never,
@@ -136,6 +139,10 @@ pub enum Projection {
     Pod,
     /// The parts of a Node that policy depends on.
     Node,
+    /// The parts of a Service that outbound discovery depends on.
+    Service,
+    /// The parts of an EndpointSlice that outbound discovery depends on.
+    EndpointSlice,
 }
 
 /// The conditions of objects of a kind.

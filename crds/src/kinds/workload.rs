@@ -1,13 +1,18 @@
 //! Pods, and the kinds that make them: lenient, only what policy depends on is read.
 
-use crate::annotation::{INIT_CONTAINER, SKIP_ARGUMENT, numbered_ports};
+use super::pod_owner;
+use crate::annotation::{
+    Annotations as Texts, INIT_CONTAINER, PROXY_CONTAINER, PROXY_INJECTED, PROXY_LABEL,
+    SIDECAR_MARK, SKIP_ARGUMENT, numbered_ports,
+};
 use crate::kind::Kind;
 use crate::parse::input::Input;
 use crate::parse::metadata::texts;
 use crate::parse::probe;
 use crate::ports::PortSet;
 use crate::reader::{AllowedFields, Fields, JsonNode, shared};
-use crate::resource::{ContainerPort, Pod, Resource, WorkloadResource};
+use crate::resource::{ContainerPort, Pod, PodSidecar, Resource, WorkloadResource};
+use crate::sidecar_mark::SidecarMark;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -20,13 +25,22 @@ const MAX_REPLICAS: i64 = 10_000;
 /// A Pod.
 pub(super) fn read_pod(input: &Input<'_>) -> Option<Resource> {
     let spec = input.spec(AllowedFields::Any)?;
-    let mut pod = pod(&spec)?;
+    let mut pod = pod(&spec, &input.meta.labels, &input.meta.annotations)?;
+    pod.started = input.meta.created;
+    pod.owner = pod_owner::read(input);
     if let Some(status) = input.root.get("status").and_then(|node| node.fields(AllowedFields::Any))
     {
         pod.addresses = addresses(&status, "podIPs", "podIP");
         pod.host_addresses = addresses(&status, "hostIPs", "hostIP");
         let phase = status.get("phase");
-        pod.running = phase.is_some_and(|node| node.value() == "Running") && !is_ending(input);
+        let is_in = |phases: &[&str]| {
+            phase
+                .as_ref()
+                .is_some_and(|node| phases.contains(&node.value().as_str().unwrap_or_default()))
+        };
+        pod.running = is_in(&["Running"]) && !is_ending(input);
+        pod.has_ended = is_in(&["Succeeded", "Failed"]);
+        pod.started = started(&status).or(pod.started);
     }
     Some(Resource::Pod(pod))
 }
@@ -35,6 +49,12 @@ pub(super) fn read_pod(input: &Input<'_>) -> Option<Resource> {
 fn is_ending(input: &Input<'_>) -> bool {
     let metadata = input.root.get("metadata").and_then(|node| node.fields(AllowedFields::Any));
     metadata.is_some_and(|fields| fields.get("deletionTimestamp").is_some())
+}
+
+/// When the kubelet accepted the pod. A time that cannot be read is as if it were not there.
+fn started(status: &Fields<'_>) -> Option<i64> {
+    let time = status.get("startTime")?.value().as_str()?.parse::<jiff::Timestamp>();
+    time.ok().map(jiff::Timestamp::as_second)
 }
 
 /// A kind that makes pods.
@@ -57,7 +77,7 @@ pub(super) fn read_template(input: &Input<'_>) -> Option<Resource> {
     let metadata = template.get("metadata").and_then(|node| node.fields(AllowedFields::Any));
     let part = |name: &str| texts(metadata.as_ref().and_then(|fields| fields.get(name)));
     let (labels, annotations) = (part("labels"), part("annotations"));
-    let pod = pod(&template.require("spec")?.fields(AllowedFields::Any)?);
+    let pod = pod(&template.require("spec")?.fields(AllowedFields::Any)?, &labels, &annotations);
     Some(Resource::Workload(WorkloadResource {
         replicas: replicas?,
         labels,
@@ -73,7 +93,7 @@ fn count(spec: &Fields<'_>, name: &str) -> Option<u32> {
     }
 }
 
-fn pod(spec: &Fields<'_>) -> Option<Pod> {
+fn pod(spec: &Fields<'_>, labels: &Texts, annotations: &Texts) -> Option<Pod> {
     let mut pod = Pod { service_account: shared("default"), ..Pod::default() };
     // The older name is still written by some tools.
     for name in ["serviceAccountName", "serviceAccount"] {
@@ -88,9 +108,13 @@ fn pod(spec: &Fields<'_>) -> Option<Pod> {
         .and_then(|node| node.text())
         .filter(|name| !name.is_empty())
         .map(shared);
+    let host_network = spec.get("hostNetwork").map(|node| node.value() == true);
+    pod.uses_host_network = host_network == Some(true);
     // A Pod may list tens of thousands of ports.
     let mut seen = HashSet::new();
-    for container in containers(spec)? {
+    let containers = containers(spec)?;
+    pod.sidecar = sidecar(&containers, labels, annotations);
+    for container in containers {
         let ports = ports(&container);
         pod.probes.extend(probe::probes(&container, &ports));
         for port in ports {
@@ -103,6 +127,20 @@ fn pod(spec: &Fields<'_>) -> Option<Pod> {
     pod.probes.dedup();
     pod.skipped = skipped(spec);
     Some(pod)
+}
+
+/// The sidecar of a pod with its label or its container. A mark on any other pod counts for nothing.
+fn sidecar(containers: &[Fields<'_>], labels: &Texts, annotations: &Texts) -> PodSidecar {
+    let is_labelled = labels.get(PROXY_LABEL).is_some_and(|value| &**value == PROXY_INJECTED);
+    let is_proxy = |container: &Fields<'_>| {
+        container.get("name").is_some_and(|name| name.value() == PROXY_CONTAINER)
+    };
+    match annotations.get(SIDECAR_MARK) {
+        Some(text) if is_labelled || containers.iter().any(is_proxy) => SidecarMark::parse(text)
+            .map_or(PodSidecar::Unreadable, |mark| PodSidecar::Marked(Arc::new(mark))),
+        None if is_labelled => PodSidecar::Unmarked,
+        Some(_) | None => PodSidecar::None,
+    }
 }
 
 /// The ports that the init container leaves out of redirection, by the arguments that it was

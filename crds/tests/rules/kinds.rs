@@ -69,7 +69,7 @@ fn what_is_not_an_object_says_why() {
 #[test]
 fn kinds_of_others_are_foreign() {
     for (api_version, kind) in [
-        ("v1", "Service"),
+        ("v1", "Secret"),
         ("v1", "ConfigMap"),
         ("gateway.networking.k8s.io/v1", "Gateway"),
         ("linkerd.io/v1alpha2", "ServiceProfile"),
@@ -139,7 +139,7 @@ fn lists_are_flattened_with_their_places() {
     let list = value(
         "apiVersion: v1\nkind: List\nitems:\n\
          - {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n\
-         - {apiVersion: v1, kind: Service, metadata: {name: b}}\n\
+         - {apiVersion: v1, kind: Secret, metadata: {name: b}}\n\
          - {apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Namespace, metadata: {name: c}}]}\n",
     );
     let parsed = parse_all(&list);

@@ -172,12 +172,12 @@ pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
     edges
 }
 
-/// A kind is a bit of a `u32`.
-const _: () = assert!(Kind::ALL.len() <= 32);
+/// A kind is a bit of a `u64`.
+const _: () = assert!(Kind::ALL.len() <= 64);
 
 /// A set of kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KindSet(u32);
+pub(crate) struct KindSet(u64);
 
 impl KindSet {
     pub(crate) fn of(kind: Kind) -> Self {
@@ -208,8 +208,8 @@ impl KindSet {
     }
 }
 
-fn bit(kind: Kind) -> u32 {
-    1_u32.checked_shl(kind as u32).unwrap_or_default()
+fn bit(kind: Kind) -> u64 {
+    1_u64.checked_shl(kind as u32).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -61,11 +61,11 @@ const fn only(named: &'static [(&'static str, FieldMask)]) -> FieldMask {
 /// The copy of the whole object that `kubectl apply` writes, which policy does not need.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+const ANNOTATIONS: FieldMask =
+    FieldMask::Fields { named: &[(LAST_APPLIED, FieldMask::Nothing)], others: true };
+
 const METADATA: FieldMask = only(&[
-    (
-        "annotations",
-        FieldMask::Fields { named: &[(LAST_APPLIED, FieldMask::Nothing)], others: true },
-    ),
+    ("annotations", ANNOTATIONS),
     ("creationTimestamp", FieldMask::All),
     ("deletionTimestamp", FieldMask::All),
     ("generateName", FieldMask::All),
@@ -114,6 +114,7 @@ const HANDLER: FieldMask =
 const CONTAINER: FieldMask = only(&[
     ("lifecycle", only(&[("postStart", HANDLER), ("preStop", HANDLER)])),
     ("livenessProbe", HANDLER),
+    ("name", FieldMask::All),
     ("ports", FieldMask::All),
     ("readinessProbe", HANDLER),
     ("startupProbe", HANDLER),
@@ -130,14 +131,37 @@ const INIT_CONTAINER: FieldMask = only(&[
     ("startupProbe", HANDLER),
 ]);
 
+/// As [`METADATA`], and what the pod belongs to.
+const POD_METADATA: FieldMask = only(&[
+    ("annotations", ANNOTATIONS),
+    ("creationTimestamp", FieldMask::All),
+    ("deletionTimestamp", FieldMask::All),
+    ("generateName", FieldMask::All),
+    ("generation", FieldMask::All),
+    ("labels", FieldMask::All),
+    ("name", FieldMask::All),
+    ("namespace", FieldMask::All),
+    (
+        "ownerReferences",
+        FieldMask::Each(&only(&[
+            ("controller", FieldMask::All),
+            ("kind", FieldMask::All),
+            ("name", FieldMask::All),
+        ])),
+    ),
+    ("resourceVersion", FieldMask::All),
+    ("uid", FieldMask::All),
+]);
+
 const POD: FieldMask = only(&[
     ("apiVersion", FieldMask::All),
     ("kind", FieldMask::All),
-    ("metadata", METADATA),
+    ("metadata", POD_METADATA),
     (
         "spec",
         only(&[
             ("containers", FieldMask::Each(&CONTAINER)),
+            ("hostNetwork", FieldMask::All),
             ("initContainers", FieldMask::Each(&INIT_CONTAINER)),
             ("nodeName", FieldMask::All),
             ("serviceAccount", FieldMask::All),
@@ -152,6 +176,7 @@ const POD: FieldMask = only(&[
             ("phase", FieldMask::All),
             ("podIP", FieldMask::All),
             ("podIPs", FieldMask::All),
+            ("startTime", FieldMask::All),
         ]),
     ),
     ("code", FieldMask::All),
@@ -172,6 +197,84 @@ const NODE: FieldMask = only(&[
     ("reason", FieldMask::All),
 ]);
 
+const SERVICE: FieldMask = only(&[
+    ("apiVersion", FieldMask::All),
+    ("kind", FieldMask::All),
+    ("metadata", METADATA),
+    (
+        "spec",
+        only(&[
+            ("clusterIP", FieldMask::All),
+            ("clusterIPs", FieldMask::All),
+            ("externalIPs", FieldMask::All),
+            ("internalTrafficPolicy", FieldMask::All),
+            (
+                "ports",
+                FieldMask::Each(&only(&[
+                    ("name", FieldMask::All),
+                    ("port", FieldMask::All),
+                    ("protocol", FieldMask::All),
+                ])),
+            ),
+            ("publishNotReadyAddresses", FieldMask::All),
+            ("sessionAffinity", FieldMask::All),
+            ("sessionAffinityConfig", FieldMask::All),
+            ("type", FieldMask::All),
+        ]),
+    ),
+    (
+        "status",
+        only(&[(
+            "loadBalancer",
+            only(&[(
+                "ingress",
+                FieldMask::Each(&only(&[("ip", FieldMask::All), ("ipMode", FieldMask::All)])),
+            )]),
+        )]),
+    ),
+    ("code", FieldMask::All),
+    ("details", FieldMask::All),
+    ("message", FieldMask::All),
+    ("reason", FieldMask::All),
+]);
+
+/// The metadata of an EndpointSlice, of which there are many, and whose labels are copies of those of
+/// the Service.
+const SLICE_METADATA: FieldMask = only(&[
+    ("labels", only(&[("kubernetes.io/service-name", FieldMask::All)])),
+    ("name", FieldMask::All),
+    ("namespace", FieldMask::All),
+    ("resourceVersion", FieldMask::All),
+]);
+
+const ENDPOINT_SLICE: FieldMask = only(&[
+    ("addressType", FieldMask::All),
+    ("apiVersion", FieldMask::All),
+    (
+        "endpoints",
+        FieldMask::Each(&only(&[
+            ("addresses", FieldMask::All),
+            ("conditions", FieldMask::All),
+            ("hints", only(&[("forNodes", FieldMask::All), ("forZones", FieldMask::All)])),
+            ("nodeName", FieldMask::All),
+        ])),
+    ),
+    ("kind", FieldMask::All),
+    ("metadata", SLICE_METADATA),
+    (
+        "ports",
+        FieldMask::Each(&only(&[
+            ("name", FieldMask::All),
+            ("port", FieldMask::All),
+            ("protocol", FieldMask::All),
+        ])),
+    ),
+    ("code", FieldMask::All),
+    ("details", FieldMask::All),
+    ("message", FieldMask::All),
+    ("reason", FieldMask::All),
+]);
+
 /// The mask of a kind.
 pub(super) fn mask_of(kind: Kind) -> &'static FieldMask {
     match kind.spec().projection {
@@ -181,6 +284,8 @@ pub(super) fn mask_of(kind: Kind) -> &'static FieldMask {
         Projection::Metadata => &METADATA_ONLY,
         Projection::Pod => &POD,
         Projection::Node => &NODE,
+        Projection::Service => &SERVICE,
+        Projection::EndpointSlice => &ENDPOINT_SLICE,
     }
 }
 

@@ -1,0 +1,122 @@
+//! EndpointSlice, for outbound discovery: lenient, only what says which endpoints can serve.
+
+use super::service::{address, is_tcp, number, port_name};
+use crate::parse::input::Input;
+use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
+use crate::resource::{EndpointSlice, Resource, SliceEndpoint, SlicePort};
+use policy_core::AddressFamily;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The label that names the Service of a slice.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// The families by `addressType`. Endpoints of the last one are names of hosts, which nodes ignore.
+const FAMILIES: [(&str, Option<AddressFamily>); 3] =
+    [("IPv4", Some(AddressFamily::V4)), ("IPv6", Some(AddressFamily::V6)), ("FQDN", None)];
+
+/// An EndpointSlice. If any part cannot be read, it has no endpoint at all.
+pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
+    let family = input.root.require("addressType")?.choice(&FAMILIES)?;
+    let service = input.meta.labels.get(SERVICE_NAME).filter(|name| !name.is_empty());
+    let ports = list(&input.root, "ports")?;
+    let ports: Option<Vec<Option<SlicePort>>> = ports.iter().map(port).collect();
+    let endpoints = match family {
+        Some(family) => endpoints(&input.root, family)?,
+        None => Vec::new(),
+    };
+    Some(Resource::EndpointSlice(EndpointSlice {
+        service: service.cloned(),
+        family,
+        ports: ports?.into_iter().flatten().collect(),
+        endpoints,
+    }))
+}
+
+/// The elements of a list that may be absent.
+fn list<'a>(fields: &Fields<'a>, name: &str) -> Option<Vec<JsonNode<'a>>> {
+    fields.get(name).map_or(Some(Vec::new()), |node| node.list())
+}
+
+/// A port; `None` within if it is not of TCP.
+fn port(node: &JsonNode<'_>) -> Option<Option<SlicePort>> {
+    let fields = node.fields(AllowedFields::Any)?;
+    if !is_tcp(&fields) {
+        return Some(None);
+    }
+    let name = shared(port_name(&fields)?);
+    let port = match fields.get("port") {
+        Some(node) => Some(number(&node)?),
+        None => None,
+    };
+    Some(Some(SlicePort { name, port }))
+}
+
+fn endpoints(root: &Fields<'_>, family: AddressFamily) -> Option<Vec<SliceEndpoint>> {
+    let mut names = Names::default();
+    let read = |node: JsonNode<'_>| endpoint(&node, family, &mut names);
+    let endpoints: Option<Vec<Option<SliceEndpoint>>> =
+        list(root, "endpoints")?.into_iter().map(read).collect();
+    Some(endpoints?.into_iter().flatten().collect())
+}
+
+/// An endpoint; `None` within if it has no address.
+fn endpoint(
+    node: &JsonNode<'_>,
+    family: AddressFamily,
+    names: &mut Names,
+) -> Option<Option<SliceEndpoint>> {
+    let fields = node.fields(AllowedFields::Any)?;
+    let Some(first) = list(&fields, "addresses")?.into_iter().next() else { return Some(None) };
+    let address = address(&first)?;
+    if AddressFamily::of(address) != family {
+        first.error(format!("{} is not of the slice's `addressType`", quote(first.text()?)));
+        return None;
+    }
+    let part = |name: &str| match fields.get(name) {
+        Some(node) => node.fields(AllowedFields::Any).map(Some),
+        None => Some(None),
+    };
+    let (conditions, hints) = (part("conditions")?, part("hints")?);
+    let is_ready = condition(conditions.as_ref(), "ready", true)?;
+    let node = match fields.get("nodeName") {
+        Some(node) => Some(node.text()?).filter(|name| !name.is_empty()),
+        None => None,
+    };
+    Some(Some(SliceEndpoint {
+        address,
+        is_ready,
+        is_serving: condition(conditions.as_ref(), "serving", is_ready)?,
+        is_terminating: condition(conditions.as_ref(), "terminating", false)?,
+        node: node.map(|name| names.shared(name)),
+        zones: hinted(hints.as_ref(), "forZones", names)?,
+        nodes: hinted(hints.as_ref(), "forNodes", names)?,
+    }))
+}
+
+fn condition(conditions: Option<&Fields<'_>>, name: &str, absent: bool) -> Option<bool> {
+    conditions.and_then(|fields| fields.get(name)).map_or(Some(absent), |node| node.boolean())
+}
+
+fn hinted(hints: Option<&Fields<'_>>, list: &str, names: &mut Names) -> Option<Vec<Arc<str>>> {
+    let Some(node) = hints.and_then(|fields| fields.get(list)) else { return Some(Vec::new()) };
+    let name = |node: JsonNode<'_>| {
+        Some(names.shared(node.fields(AllowedFields::Any)?.require("name")?.text()?))
+    };
+    node.list()?.into_iter().map(name).collect()
+}
+
+/// The names of one slice, each once: its endpoints share few nodes and zones.
+#[derive(Default)]
+struct Names(BTreeSet<Arc<str>>);
+
+impl Names {
+    fn shared(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(name) {
+            return Arc::clone(known);
+        }
+        let name = shared(name);
+        self.0.insert(Arc::clone(&name));
+        name
+    }
+}

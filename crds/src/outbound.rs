@@ -1,0 +1,96 @@
+//! What outbound discovery reads, as typed values: Services, their endpoints, and the sidecars of
+//! pods.
+
+use crate::sidecar_mark::SidecarMark;
+use policy_core::AddressFamily;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// Its addresses in the cluster; none: it is headless, or an ExternalName.
+    pub cluster_addresses: Vec<IpAddr>,
+    /// Its other addresses that nodes answer as well: `externalIPs`, and those of its load balancer
+    /// unless that is a proxy. None where it has no address in the cluster: nodes then answer no
+    /// address of it.
+    pub external_addresses: Vec<IpAddr>,
+    /// The TCP ports that it declares.
+    pub ports: Vec<ServicePort>,
+    /// True if clients that dial an address in the cluster may use endpoints of their own node alone.
+    pub is_local: bool,
+    /// True if endpoints count before they are ready.
+    pub publishes_not_ready: bool,
+    /// Time for which a client keeps its endpoint; absent: each connection chooses anew.
+    pub affinity: Option<Duration>,
+    /// True if it is another name of a host outside of the cluster.
+    pub is_external_name: bool,
+}
+
+/// A declared TCP port of a [`Service`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePort {
+    /// Name, by which slices call it; empty: none.
+    pub name: Arc<str>,
+    /// Number.
+    pub port: NonZeroU16,
+}
+
+/// EndpointSlice: some endpoints of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointSlice {
+    /// Name of the Service, in its namespace; absent: of none.
+    pub service: Option<Arc<str>>,
+    /// The family of its addresses; absent: its endpoints are names of hosts, and none is kept.
+    pub family: Option<AddressFamily>,
+    /// The TCP ports of each endpoint.
+    pub ports: Vec<SlicePort>,
+    /// The endpoints.
+    pub endpoints: Vec<SliceEndpoint>,
+}
+
+/// A TCP port of the endpoints of an [`EndpointSlice`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlicePort {
+    /// Name of the Service's port; empty: the one without a name.
+    pub name: Arc<str>,
+    /// Number; absent: not restricted, which nodes cannot use.
+    pub port: Option<NonZeroU16>,
+}
+
+/// An endpoint of an [`EndpointSlice`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SliceEndpoint {
+    /// Its first address, the only one that nodes use.
+    pub address: IpAddr,
+    /// True if it is ready, or does not say.
+    pub is_ready: bool,
+    /// True if it can serve, even while it ends; as [`Self::is_ready`] if it does not say.
+    pub is_serving: bool,
+    /// True if it is ending.
+    pub is_terminating: bool,
+    /// Its node, if known.
+    pub node: Option<Arc<str>>,
+    /// The zones whose clients are to use it; empty: it carries no such hint.
+    pub zones: Vec<Arc<str>>,
+    /// The nodes whose clients are to use it; empty: it carries no such hint.
+    pub nodes: Vec<Arc<str>>,
+}
+
+/// The sidecar of a pod, by which clients reach it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PodSidecar {
+    /// None of ours.
+    #[default]
+    None,
+    /// One from before the mark: the inbound half at [`SidecarMark::INBOUND_PORT`], the ports that the
+    /// init container skips, the identity of the ServiceAccount.
+    Unmarked,
+    /// As its mark says.
+    Marked(Arc<SidecarMark>),
+    /// Its mark cannot be read: the pod is in the mesh, and no client can reach it, because its
+    /// identity is not known.
+    Unreadable,
+}
