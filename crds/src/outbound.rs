@@ -71,6 +71,9 @@ pub struct SliceEndpoint {
     pub is_serving: bool,
     /// True if it is ending.
     pub is_terminating: bool,
+    /// True if its author says that it is a pod. Which pod is not read: who holds an address is known
+    /// from the pods themselves.
+    pub is_pod: bool,
     /// Its node, if known.
     pub node: Option<Arc<str>>,
     /// The zones whose clients are to use it; empty: it carries no such hint.

@@ -88,10 +88,17 @@ fn endpoint(
         is_ready,
         is_serving: condition(conditions.as_ref(), "serving", is_ready)?,
         is_terminating: condition(conditions.as_ref(), "terminating", false)?,
+        is_pod: is_pod(&fields),
         node: node.map(|name| names.shared(name)),
         zones: hinted(hints.as_ref(), "forZones", names)?,
         nodes: hinted(hints.as_ref(), "forNodes", names)?,
     }))
+}
+
+/// A reference that cannot be read names no pod.
+fn is_pod(endpoint: &Fields<'_>) -> bool {
+    let target = endpoint.get("targetRef").and_then(|node| node.fields(AllowedFields::Any));
+    target.and_then(|target| target.get("kind")).is_some_and(|kind| kind.value() == "Pod")
 }
 
 fn condition(conditions: Option<&Fields<'_>>, name: &str, absent: bool) -> Option<bool> {

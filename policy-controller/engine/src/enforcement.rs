@@ -4,7 +4,7 @@ use policy_crds::{Body, Kind, Object, Resource, annotation};
 
 /// The label by which Linkerd's injector marks the pods that have its proxy, with the namespace of
 /// their control plane.
-const LINKERD: &str = "linkerd.io/control-plane-ns";
+pub(crate) const LINKERD: &str = "linkerd.io/control-plane-ns";
 
 /// Enforcement of policies on a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

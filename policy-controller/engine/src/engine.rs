@@ -1,5 +1,7 @@
 //! The index and its memoized queries, without tasks or clocks.
 
+mod destination;
+
 use crate::config::ControllerConfig;
 use crate::delegations::{DelegationCounts, DelegationTable, has_state};
 use crate::desired_conditions::{DesiredConditionTable, DesiredConditions};
@@ -11,7 +13,6 @@ use crate::index_metrics::Effort;
 use crate::query::condition::{ConditionTable, Conditions};
 use crate::query::delegation::{DelegationTree, HostClaims, OverlappingClaims, TreeOf};
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
-use crate::publish::destination::{ClientPlace, DestinationQuestion, PublishedDestination};
 use crate::query::destination::DestinationOf;
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::policy::{PolicyOf, ServerBaseOf};
@@ -20,11 +21,10 @@ use crate::query::reference::{ForeignReference, ForeignReferencesOf};
 use crate::query::requests::GroupSummaryOf;
 use crate::query::workload::{self, ResolvedWorkload, WorkloadOf, WorkloadShape};
 use crate::resolve::condition;
-use crate::resolve::destination::{node_key, zone_of};
 use crate::review::Snapshot;
 use crate::source::Batch;
 use policy_core::{HostPattern, ServerPolicy, WorkloadKey, WorkloadKind};
-use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::sync::{Arc, LazyLock};
@@ -304,35 +304,6 @@ impl Engine {
     ) -> (Arc<ServerPolicy>, KindSet) {
         let query = PolicyOf { shape: shape.clone(), port };
         self.memo.query(&query, &self.index, &self.config)
-    }
-
-    /// True if destinations can be looked up.
-    pub(crate) fn answers_destinations(&self) -> bool {
-        self.config.outbound.is_some()
-    }
-
-    /// What an address and port, or a port of a Service, lead to.
-    pub(crate) fn destination(
-        &mut self,
-        question: &DestinationQuestion,
-    ) -> Arc<PublishedDestination> {
-        self.memo.query(&DestinationOf(question.clone()), &self.index, &self.config).0
-    }
-
-    /// Drops the answer to a question that nobody follows.
-    pub(crate) fn forget_destination(&mut self, question: DestinationQuestion) {
-        self.memo.forget(&QueryKey::DestinationOf(DestinationOf(question)));
-    }
-
-    /// The place of a workload, if it exists.
-    pub(crate) fn client_place(&self, key: &WorkloadKey) -> Option<ClientPlace> {
-        let object = self.index.object(&workload::object_key(key))?;
-        let Body::Valid(Resource::Pod(pod)) = &object.body else {
-            return Some(ClientPlace::default());
-        };
-        let node = pod.node.clone();
-        let zone = node.as_ref().and_then(|node| zone_of(self.index.object(&node_key(node))?));
-        Some(ClientPlace { node, zone })
     }
 
     /// The version of the last event of a kind.

@@ -4,6 +4,8 @@
 mod graph;
 mod interned;
 pub(crate) mod memo;
+mod query;
 
 pub(crate) use interned::content_hash;
-pub(crate) use memo::{Context, Memo, Query, QueryKey, query};
+pub(crate) use memo::{Context, Memo, Query, QueryKey};
+pub(crate) use query::query;

@@ -49,9 +49,8 @@ impl DestinationArgs {
 fn peer(text: &str) -> ParseResult<Peer> {
     let (mut namespace, mut trust_domain, mut shares_roots) = (None, None, None);
     for item in items(text) {
-        let (field, value) = item
-            .split_once('=')
-            .ok_or_else(|| format!("`{item}` is not FIELD=VALUE"))?;
+        let (field, value) =
+            item.split_once('=').ok_or_else(|| format!("`{item}` is not FIELD=VALUE"))?;
         let is_new = match field {
             "namespace" => namespace.replace(label(value)?).is_none(),
             "trust-domain" => trust_domain.replace(name(value)?).is_none(),

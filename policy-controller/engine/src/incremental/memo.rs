@@ -10,6 +10,7 @@ use super::graph::{Graph, Id, NodeKey};
 use super::interned::Interned;
 use crate::config::ControllerConfig;
 use crate::index::{Edge, Index, Input, KindSet, Touched};
+use crate::publish::destination::PublishedDestination;
 use crate::query::condition::{Conditions, ObjectCondition};
 use crate::query::delegation::{
     ActiveClaims, AdmissionRules, ClaimedWildcard, ClaimsOn, ConstrainedRoutesOf, DecidedClaims,
@@ -19,8 +20,10 @@ use crate::query::delegation::{
     TreeOf, TreeRoutes, TreeRoutesOf,
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
-use crate::publish::destination::PublishedDestination;
-use crate::query::destination::DestinationOf;
+use crate::query::destination::{
+    AddressOwners, DestinationOf, EndpointAt, EntryOf, IsOpaque, OwnersOf, ServicePortOf,
+    WorkloadEntry, ZoneOf,
+};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::effects::{
     EffectPoliciesOn, EffectPolicy, RewriteOverlaps, RewriteOverlapsOn, UnreadRewritesIn,
@@ -46,7 +49,7 @@ use crate::query::workload::{
     NamespaceDefaults, NamespaceSettings, ResolvedWorkload, WorkloadOf, WorkloadShape,
 };
 use hashbrown::{HashMap, HashSet};
-use policy_core::{AuthorizationSet, HostPattern, RateLimit, Route, ServerPolicy};
+use policy_core::{AuthorizationSet, Endpoint, HostPattern, RateLimit, Route, ServerPolicy};
 use policy_crds::resource::RouteAdmission;
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -187,6 +190,12 @@ queries! {
     EffectiveServersOf => Arc<EffectiveServers>,
     Conditions => Arc<[ObjectCondition]>,
     ForeignReferencesOf => Arc<[ForeignReference]>,
+    OwnersOf => Arc<AddressOwners>,
+    EntryOf => Option<Arc<WorkloadEntry>>,
+    IsOpaque => bool,
+    EndpointAt => Option<Endpoint>,
+    ZoneOf => Option<Arc<str>>,
+    ServicePortOf => Arc<PublishedDestination>,
     DestinationOf => Arc<PublishedDestination>,
 }
 
@@ -422,27 +431,3 @@ impl Memo {
         (answer, id)
     }
 }
-
-/// Implements [`Query`] by naming the function that answers.
-macro_rules! query {
-    ($name:ty, $answer:ty, $function:expr) => {
-        impl crate::incremental::memo::Query for $name {
-            type Output = $answer;
-
-            fn key(&self) -> crate::incremental::memo::QueryKey {
-                self.as_key()
-            }
-
-            fn table(
-                tables: &mut crate::incremental::memo::MemoTables,
-            ) -> &mut crate::incremental::memo::MemoTable<Self, Self::Output> {
-                Self::tables(tables)
-            }
-
-            fn answer(&self, cx: &mut crate::incremental::memo::Context<'_>) -> Self::Output {
-                $function(self, cx)
-            }
-        }
-    };
-}
-pub(crate) use query;

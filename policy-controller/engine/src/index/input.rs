@@ -1,11 +1,12 @@
 //! The inputs of queries, which a change can touch: objects, lists of them, and references by their
 //! target; and sets of kinds, whose objects can touch them.
 
-use policy_core::HostPattern;
-use policy_crds::resource::{ParentRef, ServerRef};
+use policy_core::{HostPattern, fold_mapped};
+use policy_crds::resource::{EndpointSlice, ParentRef, ServerRef};
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 /// Something that can be read from the index, and that a change can touch.
@@ -56,6 +57,11 @@ pub(crate) enum Edge {
     /// InboundRoutes of this namespace that may name any of its Servers, because a name cannot be
     /// read.
     AnyServes(Arc<str>),
+    /// What states this address as its own: Services, live pods with a network of their own,
+    /// ExternalWorkloads and nodes.
+    Address(IpAddr),
+    /// The EndpointSlices of the Service of this namespace and name.
+    Slices(Arc<str>, Arc<str>),
 }
 
 impl Edge {
@@ -71,6 +77,8 @@ impl Edge {
             | Self::Label(..)
             | Self::Serves(_)
             | Self::AnyServes(_) => KindSet::of(Kind::InboundRoute),
+            Self::Address(_) => *WITH_ADDRESSES,
+            Self::Slices(..) => KindSet::of(Kind::EndpointSlice),
         }
     }
 
@@ -122,6 +130,15 @@ static WITH_TARGETS: LazyLock<KindSet> =
 /// The kinds of what may be for objects by their labels.
 static WITH_SELECTORS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[Field::Server]));
 
+/// The kinds of what states addresses.
+static WITH_ADDRESSES: LazyLock<KindSet> = LazyLock::new(|| {
+    let mut set = KindSet::default();
+    for kind in [Kind::Service, Kind::Pod, Kind::ExternalWorkload, Kind::Node] {
+        set.insert(kind);
+    }
+    set
+});
+
 /// The same key with its name in lower case.
 fn without_case(key: &ObjectKey) -> ObjectKey {
     let name = key.name.to_ascii_lowercase().into();
@@ -169,7 +186,31 @@ pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
             edges.extend(host.names_above().map(|above| Edge::HostBelow(above.into())));
         }
     }
+    edges.extend(addresses(object).map(|address| Edge::Address(fold_mapped(address))));
+    if let Body::Valid(Resource::EndpointSlice(EndpointSlice { service: Some(service), .. })) =
+        &object.body
+    {
+        edges.insert(Edge::Slices(key.namespace.clone(), service.clone()));
+    }
     edges
+}
+
+/// The addresses that an object states as its own. Those of a pod that has ended may belong to
+/// another one by now, and those of a pod in its node's network are the node's.
+fn addresses(object: &Object) -> impl Iterator<Item = IpAddr> {
+    let (first, second): (&[IpAddr], &[IpAddr]) = match &object.body {
+        Body::Valid(Resource::Pod(pod)) if !pod.has_ended && !pod.uses_host_network => {
+            (&pod.addresses, &[])
+        }
+        Body::Valid(Resource::Service(service)) => {
+            (&service.cluster_addresses, &service.external_addresses)
+        }
+        Body::Invalid(Invalid { claims: Claims::Service { addresses }, .. }) => (addresses, &[]),
+        Body::Valid(Resource::ExternalWorkload(workload)) => (&workload.addresses, &[]),
+        Body::Valid(Resource::Node(node)) => (&node.addresses, &[]),
+        Body::Valid(_) | Body::Invalid(_) => (&[], &[]),
+    };
+    first.iter().chain(second).copied()
 }
 
 /// A kind is a bit of a `u64`.

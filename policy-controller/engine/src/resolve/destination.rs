@@ -1,20 +1,109 @@
-//! What an address and port lead to.
+//! What an address and port lead to: a Service's address to its endpoints ([`service`]), any other
+//! to who holds it ([`owner`], [`endpoint`]).
+
+mod endpoint;
+mod owner;
+mod service;
+mod usable;
 
 use crate::incremental::{Context, query};
-use crate::publish::destination::{PublishedDestination, ScopeKind};
-use crate::query::destination::DestinationOf;
-use policy_core::Destination;
+use crate::publish::destination::{
+    DestinationKey, DestinationQuestion, PublishedDestination, ServicePortKey,
+};
+use crate::query::destination::{
+    AddressOwners, DestinationOf, EndpointAt, Front, OwnersOf, ServicePortOf, ZoneOf,
+};
+use policy_core::{AddressFamily, Destination, ServiceName};
 use policy_crds::{Kind, Object, ObjectKey};
+use service::for_all;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The label that states the zone of a node.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 query!(DestinationOf, Arc<PublishedDestination>, destination_of);
+query!(ZoneOf, Option<Arc<str>>, zone);
 
-fn destination_of(_query: &DestinationOf, _cx: &mut Context<'_>) -> Arc<PublishedDestination> {
-    let destination = Destination::Unknown;
-    Arc::new(PublishedDestination { destination, needs: ScopeKind::All })
+fn destination_of(query: &DestinationOf, cx: &mut Context<'_>) -> Arc<PublishedDestination> {
+    match &query.0 {
+        DestinationQuestion::Address(key) => at_address(cx, key),
+        DestinationQuestion::Service(key) => of_service(cx, key),
+    }
+}
+
+/// Addresses in the cluster are assigned, and pods report theirs. The other addresses of a Service
+/// are written by whoever may write Services: they never take a pod's away.
+fn at_address(cx: &mut Context<'_>, key: &DestinationKey) -> Arc<PublishedDestination> {
+    let owners = cx.query(&OwnersOf(key.address));
+    if let Some(service) = &owners.service {
+        return cx.query(&front(key, service, Front::Cluster));
+    }
+    if owners.pod.is_none() && !owners.fronts.is_empty() {
+        return at_front(cx, key, &owners);
+    }
+    let destination = if owners.pod.is_some() || owners.external.is_some() {
+        let address = SocketAddr::new(key.address, key.port.get());
+        let endpoint = cx.query(&EndpointAt { address, of: None, is_pod: false });
+        endpoint.map_or(Destination::Unknown, Destination::Workload)
+    } else if owners.is_node {
+        Destination::Node
+    } else {
+        Destination::Unknown
+    };
+    for_all(destination)
+}
+
+/// An address that Services may share, and that may be a node's.
+fn at_front(
+    cx: &mut Context<'_>,
+    key: &DestinationKey,
+    owners: &AddressOwners,
+) -> Arc<PublishedDestination> {
+    let mut undeclared = None;
+    for service in &owners.fronts {
+        let answer = cx.query(&front(key, service, Front::External));
+        match &answer.destination {
+            Destination::UndeclaredPort(_) => undeclared = undeclared.or(Some(answer)),
+            Destination::Service(_)
+            | Destination::Workload(_)
+            | Destination::Node
+            | Destination::Unknown => return answer,
+        }
+    }
+    match undeclared {
+        Some(answer) if !owners.is_node => answer,
+        Some(_) | None => for_all(Destination::Node),
+    }
+}
+
+fn front(key: &DestinationKey, service: &ObjectKey, front: Front) -> ServicePortOf {
+    ServicePortOf {
+        service: service.clone(),
+        port: key.port,
+        family: AddressFamily::of(key.address),
+        front,
+        scope: key.scope.clone(),
+    }
+}
+
+/// By name, as if its first address in the cluster were dialled.
+fn of_service(cx: &mut Context<'_>, key: &ServicePortKey) -> Arc<PublishedDestination> {
+    let ServicePortKey { service, port, scope } = key;
+    let ServiceName { namespace, name } = service.clone();
+    let service = ObjectKey { kind: Kind::Service, namespace, name };
+    let family = service::family(cx, &service);
+    cx.query(&ServicePortOf {
+        service,
+        port: *port,
+        family,
+        front: Front::Cluster,
+        scope: scope.clone(),
+    })
+}
+
+fn zone(query: &ZoneOf, cx: &mut Context<'_>) -> Option<Arc<str>> {
+    zone_of(cx.object(&node_key(&query.0))?)
 }
 
 /// The key of a Node.

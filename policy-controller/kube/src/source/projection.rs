@@ -257,6 +257,7 @@ const ENDPOINT_SLICE: FieldMask = only(&[
             ("conditions", FieldMask::All),
             ("hints", only(&[("forNodes", FieldMask::All), ("forZones", FieldMask::All)])),
             ("nodeName", FieldMask::All),
+            ("targetRef", only(&[("kind", FieldMask::All)])),
         ])),
     ),
     ("kind", FieldMask::All),

@@ -1,0 +1,193 @@
+//! The endpoint at an address and port, and the way into its workload.
+
+use crate::config::ControllerConfig;
+use crate::enforcement::{LINKERD, has_our_sidecar};
+use crate::incremental::{Context, query};
+use crate::query::destination::{
+    AddressOwners, EndpointAt, EntryOf, IsOpaque, OwnersOf, WorkloadEntry, WorkloadMesh,
+};
+use crate::query::policy::PolicyOf;
+use crate::query::workload::{Ports, WorkloadOf, workload_key};
+use policy_core::{Endpoint, EndpointMesh, MeshEndpoint, PlaintextReason, Protocol};
+use policy_crds::resource::{Pod, PodSidecar, Resource};
+use policy_crds::{Body, Object, ObjectKey, ObjectMeta, SidecarMark, annotation, is_dns_name};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+/// The identity of a sidecar whose identity is not known. No certificate can prove it: names below
+/// `invalid` are given to nobody (RFC 2606). So the endpoint is in the mesh, and not reached.
+pub(crate) const UNKNOWN_IDENTITY: &str = "unknown-identity.portcullis.invalid";
+
+/// The ports of Linkerd's proxy that its redirection leaves out: its control and admin ports.
+const LINKERD_SKIPS: &str = "4190,4191";
+/// The annotation with the ports that Linkerd's redirection leaves out besides.
+const LINKERD_SKIP_ANNOTATION: &str = "config.linkerd.io/skip-inbound-ports";
+
+query!(EndpointAt, Option<Endpoint>, endpoint_at);
+query!(EntryOf, Option<Arc<WorkloadEntry>>, entry_of);
+query!(IsOpaque, bool, is_opaque);
+
+fn endpoint_at(query: &EndpointAt, cx: &mut Context<'_>) -> Option<Endpoint> {
+    let EndpointAt { address, of, is_pod } = query;
+    let owners = cx.query(&OwnersOf(address.ip()));
+    // Slices may be read before the pods that they are about. Until then, nobody knows whether the
+    // pod is in the mesh. A pod in its node's network has no address of its own.
+    if *is_pod && owners.pod.is_none() && !owners.is_node {
+        return None;
+    }
+    let held = holder(&owners, of.as_ref());
+    let entry = held.and_then(|key| Some((key, cx.query(&EntryOf(key.clone()))?)));
+    let Some((key, entry)) = entry else {
+        let mesh = EndpointMesh::Plaintext(PlaintextReason::Unmeshed);
+        let (owner, namespace) = ("".into(), "".into());
+        return Some(Endpoint { address: *address, owner, namespace, mesh });
+    };
+    let (owner, namespace) = (entry.owner.clone(), key.namespace.clone());
+    let mesh = mesh(cx, key, &entry.mesh, NonZeroU16::new(address.port())?);
+    Some(Endpoint { address: *address, owner, namespace, mesh })
+}
+
+/// The workload that is expected at an address: the pod that holds it, whatever a slice says, or a
+/// machine that the Service's own namespace or the operator puts there.
+fn holder<'o>(owners: &'o AddressOwners, of: Option<&Arc<str>>) -> Option<&'o ObjectKey> {
+    let own = of.and_then(|of| owners.stated.iter().find(|stated| stated.namespace == *of));
+    owners.pod.as_ref().or(own).or(owners.external.as_ref())
+}
+
+fn mesh(
+    cx: &mut Context<'_>,
+    key: &ObjectKey,
+    mesh: &WorkloadMesh,
+    port: NonZeroU16,
+) -> EndpointMesh {
+    let (identity, server_name, inbound_port, skipped) = match mesh {
+        WorkloadMesh::Plaintext(reason) => return EndpointMesh::Plaintext(*reason),
+        WorkloadMesh::Meshed { identity, server_name, inbound_port, skipped } => {
+            (identity, server_name, inbound_port, skipped)
+        }
+    };
+    if skipped.contains(port) {
+        return EndpointMesh::Plaintext(PlaintextReason::Skipped);
+    }
+    let workload = workload_key(key).and_then(|key| cx.query(&WorkloadOf(key)));
+    let opaque = workload
+        .is_some_and(|workload| cx.query(&IsOpaque { shape: workload.shape.clone(), port }));
+    EndpointMesh::Meshed(MeshEndpoint {
+        identity: identity.clone(),
+        server_name: server_name.clone(),
+        inbound_port: Some(*inbound_port),
+        opaque,
+    })
+}
+
+/// As its compiled policy says, so that the sidecar reads what clients send.
+fn is_opaque(query: &IsOpaque, cx: &mut Context<'_>) -> bool {
+    let IsOpaque { shape, port } = query.clone();
+    cx.query(&PolicyOf { shape, port }).protocol == Protocol::Opaque
+}
+
+fn entry_of(query: &EntryOf, cx: &mut Context<'_>) -> Option<Arc<WorkloadEntry>> {
+    let object = cx.object(&query.0)?;
+    let (owner, mesh) = match &object.body {
+        Body::Valid(Resource::Pod(pod)) => {
+            let owner = pod.owner.clone().unwrap_or_else(|| owner("pod", &object.meta));
+            (owner, pod_mesh(cx.config, object, pod))
+        }
+        Body::Valid(Resource::ExternalWorkload(workload)) => {
+            let mesh = WorkloadMesh::Meshed {
+                identity: workload.identity.clone(),
+                server_name: workload.server_name.clone(),
+                inbound_port: default_inbound_port(),
+                skipped: Ports::default(),
+            };
+            (owner("externalworkload", &object.meta), mesh)
+        }
+        Body::Valid(_) | Body::Invalid(_) => return None,
+    };
+    Some(Arc::new(WorkloadEntry { owner, mesh }))
+}
+
+fn owner(kind: &str, meta: &ObjectMeta) -> Arc<str> {
+    format!("{kind}/{}", meta.key.name).into()
+}
+
+fn pod_mesh(config: &ControllerConfig, object: &Object, pod: &Pod) -> WorkloadMesh {
+    match &pod.sidecar {
+        PodSidecar::Marked(mark) => marked(config, object, pod, mark),
+        PodSidecar::Unmarked => {
+            let identity = own_identity(config, object, pod);
+            meshed(identity, default_inbound_port(), Ports::from(&pod.skipped))
+        }
+        PodSidecar::Unreadable => unreachable_mesh(),
+        // The label alone counts, wherever the mark was looked for.
+        PodSidecar::None if has_our_sidecar(object) => unreachable_mesh(),
+        PodSidecar::None => foreign(config, object, pod),
+    }
+}
+
+/// A sidecar that states how it was set up.
+fn marked(
+    config: &ControllerConfig,
+    object: &Object,
+    pod: &Pod,
+    mark: &SidecarMark,
+) -> WorkloadMesh {
+    let own = own_identity(config, object, pod);
+    let identity = mark.identity.clone().or_else(|| own.clone());
+    let Some(identity) = identity else { return unreachable_mesh() };
+    // A server name is the name of a host. An identity need not be one.
+    let named = Some(identity.clone()).filter(|identity| is_dns_name(identity));
+    let server_name = mark.server_name.clone().or(named).or(own);
+    WorkloadMesh::Meshed {
+        server_name: server_name.unwrap_or_else(|| UNKNOWN_IDENTITY.into()),
+        identity,
+        inbound_port: mark.inbound_port,
+        skipped: Ports::from(&mark.skipped),
+    }
+}
+
+/// The identity of the pod's ServiceAccount, if it can be one.
+fn own_identity(config: &ControllerConfig, object: &Object, pod: &Pod) -> Option<Arc<str>> {
+    config.certifiable_identity(&object.meta.key.namespace, &pod.service_account)
+}
+
+/// A pod without a sidecar of ours: in plaintext, unless its mesh is a peer.
+fn foreign(config: &ControllerConfig, object: &Object, pod: &Pod) -> WorkloadMesh {
+    let Some(control_plane) = object.meta.labels.get(LINKERD) else {
+        return WorkloadMesh::Plaintext(PlaintextReason::Unmeshed);
+    };
+    let peer = config.outbound.as_ref().and_then(|outbound| outbound.peer(control_plane));
+    let Some(peer) = peer else {
+        return WorkloadMesh::Plaintext(PlaintextReason::ForeignMesh);
+    };
+    let identity = format!(
+        "{}.{}.serviceaccount.identity.{}.{}",
+        pod.service_account, object.meta.key.namespace, peer.namespace, peer.trust_domain
+    );
+    let identity = Some(identity).filter(|identity| is_dns_name(identity)).map(Arc::from);
+    let listed = object.meta.annotations.get(LINKERD_SKIP_ANNOTATION);
+    let skips = format!("{LINKERD_SKIPS},{}", listed.map_or("", |list| list));
+    let skipped = Ports::from(&annotation::numbered_ports(&skips));
+    meshed(identity, default_inbound_port(), skipped)
+}
+
+/// A sidecar whose server name is its identity.
+fn meshed(identity: Option<Arc<str>>, inbound_port: NonZeroU16, skipped: Ports) -> WorkloadMesh {
+    let Some(identity) = identity else { return unreachable_mesh() };
+    WorkloadMesh::Meshed { server_name: identity.clone(), identity, inbound_port, skipped }
+}
+
+/// A workload in the mesh that nobody can reach.
+fn unreachable_mesh() -> WorkloadMesh {
+    let identity: Arc<str> = UNKNOWN_IDENTITY.into();
+    WorkloadMesh::Meshed {
+        server_name: identity.clone(),
+        identity,
+        inbound_port: default_inbound_port(),
+        skipped: Ports::default(),
+    }
+}
+
+fn default_inbound_port() -> NonZeroU16 {
+    NonZeroU16::new(SidecarMark::INBOUND_PORT).unwrap_or(NonZeroU16::MIN)
+}
