@@ -2,9 +2,11 @@
 //! simulations compare them with a fresh start.
 
 use crate::config::ControllerConfig;
+use crate::destination_channels::DestinationChannels;
 use crate::engine::Engine;
 use crate::latest::Latest;
-use crate::publish::{PortPolicy, PublishedWorkload, WorkloadState};
+use crate::publish::destination::{DestinationQuestion, PublishedDestination};
+use crate::publish::{LookupError, PortPolicy, PublishedWorkload, WorkloadState};
 use crate::query::condition::ConditionTable;
 use crate::query::delegation::{DelegationTree, HostClaims};
 use crate::query::delegation_state::DelegationState;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 pub struct History {
     engine: Engine,
     subscriptions: Subscriptions,
+    destinations: DestinationChannels,
     states: BTreeMap<WorkloadKey, Latest<Arc<PublishedWorkload>>>,
     ports: BTreeMap<(WorkloadKey, NonZeroU16), Latest<Arc<PortPolicy>>>,
     version: u64,
@@ -36,7 +39,14 @@ impl History {
             versions: BTreeMap::new(),
             ..Batch::default()
         });
-        Self { engine, subscriptions, states: BTreeMap::new(), ports: BTreeMap::new(), version: 0 }
+        Self {
+            engine,
+            subscriptions,
+            destinations: DestinationChannels::default(),
+            states: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            version: 0,
+        }
     }
 
     /// Applies objects and deletes names, in order, as one transaction.
@@ -56,12 +66,13 @@ impl History {
             .collect();
         let changes = self.engine.apply(&Batch { changes, versions, ..Batch::default() });
         self.subscriptions.publish(&mut self.engine, &changes);
+        self.destinations.publish(&mut self.engine, &changes.destinations);
     }
 
     /// Drops answers without subscribers.
     pub fn sweep(&mut self) {
-        let roots = self.subscriptions.sweep();
-        self.engine.retain(roots);
+        let roots = self.subscriptions.sweep().into_iter();
+        self.engine.retain(roots.chain(self.destinations.sweep()));
     }
 
     /// Conditions of every object.
@@ -104,6 +115,17 @@ impl History {
         let policy = receiver.current();
         self.ports.insert(name, receiver);
         Some(policy)
+    }
+
+    /// Follows the answer to a question about a destination.
+    ///
+    /// # Errors
+    /// `OutboundOff`.
+    pub fn follow_destination(
+        &mut self,
+        question: &DestinationQuestion,
+    ) -> Result<Latest<Arc<PublishedDestination>>, LookupError> {
+        self.destinations.follow(&mut self.engine, question.clone())
     }
 
     /// The claims on a host and on hosts that overlap with it.

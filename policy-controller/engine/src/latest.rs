@@ -2,6 +2,7 @@
 //! memory, and there is one channel for every pod and one for every watched port, mostly with one
 //! receiver.
 
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::future::poll_fn;
@@ -16,7 +17,7 @@ pub fn channel<T: Clone>(value: T) -> Sender<T> {
         closed: false,
         receivers: 0,
         numbers: 0,
-        waiting: SmallVec::new(),
+        waiting: Waiting::default(),
     };
     Sender(Arc::new(Mutex::new(state)))
 }
@@ -31,22 +32,57 @@ struct State<T> {
     /// Number of receivers ever created.
     numbers: u32,
     /// Wakers of waiting receivers, by the receiver's number.
-    waiting: SmallVec<[(u32, Waker); 1]>,
+    waiting: Waiting,
 }
 
-impl<T> State<T> {
+/// The most waiting receivers kept in a list, which is searched linearly.
+const MAX_LISTED: usize = 16;
+
+/// The wakers of waiting receivers: of most channels there is one, of a destination that every
+/// workload has there are ten thousand.
+#[derive(Debug, Default)]
+struct Waiting {
+    few: SmallVec<[(u32, Waker); 1]>,
+    /// Those beyond [`MAX_LISTED`].
+    many: Option<Box<HashMap<u32, Waker>>>,
+}
+
+impl Waiting {
     /// Registers the waker of a receiver, replacing an earlier one.
-    fn wait(&mut self, number: u32, cx: &Context<'_>) {
-        match self.waiting.iter_mut().find(|(waiting, _)| *waiting == number) {
-            Some((_, waker)) => waker.clone_from(cx.waker()),
-            None => self.waiting.push((number, cx.waker().clone())),
+    fn insert(&mut self, number: u32, waker: &Waker) {
+        if let Some((_, listed)) = self.few.iter_mut().find(|(listed, _)| *listed == number) {
+            listed.clone_from(waker);
+        } else if self.few.len() < MAX_LISTED && !self.is_among_many(number) {
+            self.few.push((number, waker.clone()));
+        } else {
+            self.many.get_or_insert_default().insert(number, waker.clone());
         }
     }
 
-    fn forget(&mut self, number: u32) {
-        self.waiting.retain(|(waiting, _)| *waiting != number);
+    fn is_among_many(&self, number: u32) -> bool {
+        self.many.as_ref().is_some_and(|many| many.contains_key(&number))
     }
 
+    fn remove(&mut self, number: u32) {
+        self.few.retain(|(listed, _)| *listed != number);
+        if let Some(many) = &mut self.many {
+            many.remove(&number);
+        }
+    }
+
+    fn wake(self) {
+        self.few.into_iter().for_each(|(_, waker)| waker.wake());
+        let many = self.many.map(|many| *many).unwrap_or_default();
+        many.into_values().for_each(Waker::wake);
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.few.len().saturating_add(self.many.as_ref().map_or(0, |many| many.len()))
+    }
+}
+
+impl<T> State<T> {
     /// A receiver that has seen the value as it is.
     fn admit(&mut self) -> u32 {
         self.receivers = self.receivers.saturating_add(1);
@@ -75,7 +111,7 @@ impl<T: Clone> Sender<T> {
         state.version = state.version.wrapping_add(1);
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
-        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+        waiting.wake();
     }
 
     /// Another value.
@@ -111,7 +147,7 @@ impl<T> Drop for Sender<T> {
         state.closed = true;
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
-        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+        waiting.wake();
     }
 }
 
@@ -166,7 +202,7 @@ impl<T> Latest<T> {
         if state.closed {
             return Poll::Ready(false);
         }
-        state.wait(self.number, cx);
+        state.waiting.insert(self.number, cx.waker());
         Poll::Pending
     }
 }
@@ -182,7 +218,7 @@ impl<T> Drop for Latest<T> {
     fn drop(&mut self) {
         let mut state = self.state.lock();
         state.receivers = state.receivers.saturating_sub(1);
-        state.forget(self.number);
+        state.waiting.remove(self.number);
     }
 }
 
@@ -219,7 +255,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_is_woken_by_a_value_and_by_the_end() {
         let sender = channel(0);
-        let mut receivers: Vec<_> = (0..5).map(|_| sender.subscribe()).collect();
+        let mut receivers: Vec<_> = (0..50).map(|_| sender.subscribe()).collect();
         let waiting: Vec<_> = receivers
             .drain(..)
             .map(|mut receiver| {

@@ -3,6 +3,7 @@
 
 use super::input::Edge;
 use policy_crds::{Object, ObjectKey};
+use std::collections::btree_map::Entry;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher as _};
@@ -54,7 +55,64 @@ impl Table {
 /// Parts that edges are divided among. Ten thousand edges are forty in a part.
 const PARTS: usize = 256;
 
-type Part = BTreeMap<Edge, Arc<BTreeSet<ObjectKey>>>;
+type Part = BTreeMap<Edge, Members>;
+
+/// The objects on an edge, at least one. On that of an address there is hardly ever another.
+#[derive(Clone, Debug)]
+enum Members {
+    One(ObjectKey),
+    Many(Arc<BTreeSet<ObjectKey>>),
+}
+
+impl Members {
+    fn iter(&self) -> impl Iterator<Item = &ObjectKey> {
+        let (one, many) = match self {
+            Self::One(key) => (Some(key), None),
+            Self::Many(keys) => (None, Some(keys.iter())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(keys) => keys.len(),
+        }
+    }
+
+    fn insert(&mut self, key: &ObjectKey) {
+        match self {
+            Self::One(own) if own == key => {}
+            Self::One(own) => {
+                *self = Self::Many(Arc::new([own.clone(), key.clone()].into()));
+            }
+            Self::Many(keys) => {
+                Arc::make_mut(keys).insert(key.clone());
+            }
+        }
+    }
+
+    /// Takes a key away. False if it was the last one.
+    fn remove(&mut self, key: &ObjectKey) -> bool {
+        match self {
+            Self::One(own) => own != key,
+            Self::Many(keys) => {
+                let left = Arc::make_mut(keys);
+                left.remove(key);
+                !left.is_empty()
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn is_shared_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::One(own), Self::One(other)) => own == other,
+            (Self::Many(own), Self::Many(other)) => Arc::ptr_eq(own, other),
+            (Self::One(_), Self::Many(_)) | (Self::Many(_), Self::One(_)) => false,
+        }
+    }
+}
 
 /// The objects on every edge. Cloning shares the parts.
 #[derive(Clone, Debug)]
@@ -82,8 +140,12 @@ impl EdgeTable {
     /// Puts an object on an edge.
     pub(super) fn insert(&mut self, edge: &Edge, key: &ObjectKey) {
         let Some(part) = self.0.get_mut(place(edge)) else { return };
-        let members = Arc::make_mut(part).entry(edge.clone()).or_default();
-        Arc::make_mut(members).insert(key.clone());
+        match Arc::make_mut(part).entry(edge.clone()) {
+            Entry::Occupied(mut members) => members.get_mut().insert(key),
+            Entry::Vacant(place) => {
+                place.insert(Members::One(key.clone()));
+            }
+        }
     }
 
     /// Takes an object off an edge.
@@ -91,9 +153,7 @@ impl EdgeTable {
         let Some(part) = self.0.get_mut(place(edge)) else { return };
         let part = Arc::make_mut(part);
         let Some(members) = part.get_mut(edge) else { return };
-        let left = Arc::make_mut(members);
-        left.remove(key);
-        if left.is_empty() {
+        if !members.remove(key) {
             part.remove(edge);
         }
     }
@@ -104,8 +164,8 @@ impl EdgeTable {
     pub(super) fn apart_from(&self, other: &Self) -> (usize, usize) {
         let parts = self.0.iter().zip(&other.0).filter(|(own, other)| !Arc::ptr_eq(own, other));
         parts.fold((0, 0), |(edges, objects), (own, other)| {
-            let shared = |(edge, members): &(&Edge, &Arc<BTreeSet<ObjectKey>>)| {
-                other.get(*edge).is_some_and(|other| Arc::ptr_eq(members, other))
+            let shared = |(edge, members): &(&Edge, &Members)| {
+                other.get(*edge).is_some_and(|other| members.is_shared_with(other))
             };
             let copied = own.iter().filter(|entry| !shared(entry));
             let copied: usize = copied.map(|(_, members)| members.len()).sum();

@@ -1,0 +1,207 @@
+//! Whose address it is.
+
+use crate::world::{
+    ask, bare_pod, machine, meshed, node, of_pod, of_service, outside, plaintext, pod, published,
+    question, service, slice, undeclared, unknown, web, with, world, world_of, written,
+};
+use policy_core::{Destination, PlaintextReason};
+use policy_engine::outbound::OutboundConfig;
+use policy_engine::{ControllerConfig, DestinationScope, PublishedDestination, ScopeKind};
+use serde_json::json;
+
+#[test]
+fn the_address_of_a_pod_is_that_pod_on_every_port() {
+    let mut history = world(&[pod("p", "10.42.0.1"), bare_pod("q", "10.42.0.2")]);
+    for number in [8080, 9999] {
+        let address = format!("10.42.0.1:{number}");
+        assert_eq!(ask(&mut history, &address), Destination::Workload(meshed(&address)));
+    }
+    let bare = plaintext("10.42.0.2:8080", PlaintextReason::Unmeshed);
+    assert_eq!(ask(&mut history, "10.42.0.2:8080"), Destination::Workload(bare));
+    assert_eq!(ask(&mut history, "10.42.0.3:8080"), Destination::Unknown);
+}
+
+#[test]
+fn an_address_is_known_by_each_of_the_pods_families() {
+    let addresses = json!({"status": {"podIPs": [{"ip": "10.42.0.1"}, {"ip": "fd00::1"}]}});
+    let mut history = world(&[with(pod("p", ""), addresses)]);
+    for address in ["10.42.0.1:80", "[fd00::1]:80"] {
+        assert_eq!(ask(&mut history, address), Destination::Workload(meshed(address)));
+    }
+}
+
+#[test]
+fn a_pod_counts_from_its_first_address_until_it_ends() {
+    let phase = |phase: &str| {
+        let mut history =
+            world(&[with(pod("p", "10.42.0.1"), json!({"status": {"phase": phase}}))]);
+        ask(&mut history, "10.42.0.1:80")
+    };
+    let known = Destination::Workload(meshed("10.42.0.1:80"));
+    assert_eq!(phase("Pending"), known);
+    assert_eq!(phase("Running"), known);
+    assert_eq!(phase("Unknown"), known);
+    assert_eq!(phase("Succeeded"), Destination::Unknown);
+    assert_eq!(phase("Failed"), Destination::Unknown);
+    let ends = json!({"metadata": {"deletionTimestamp": "2026-01-02T00:00:00Z"}});
+    let mut history = world(&[with(pod("p", "10.42.0.1"), ends)]);
+    assert_eq!(ask(&mut history, "10.42.0.1:80"), known);
+}
+
+#[test]
+fn of_two_pods_with_one_address_the_newest_that_lives_has_it() {
+    let started = |value, time: &str| with(value, json!({"status": {"startTime": time}}));
+    let old = started(bare_pod("z", "10.42.0.1"), "2026-01-01T00:00:00Z");
+    let new = started(pod("a", "10.42.0.1"), "2026-01-01T00:00:01Z");
+    let mut history = world(&[old.clone(), new.clone()]);
+    let meshed = Destination::Workload(meshed("10.42.0.1:80"));
+    assert_eq!(ask(&mut history, "10.42.0.1:80"), meshed);
+    let mut history = world(&[new.clone(), old.clone()]);
+    assert_eq!(ask(&mut history, "10.42.0.1:80"), meshed);
+    let job = with(new, json!({"status": {"phase": "Succeeded"}}));
+    let mut history = world(&[job, old]);
+    let bare = plaintext("10.42.0.1:80", PlaintextReason::Unmeshed);
+    assert_eq!(ask(&mut history, "10.42.0.1:80"), Destination::Workload(bare));
+}
+
+#[test]
+fn the_address_of_a_node_is_never_a_pod() {
+    let host = with(pod("p", "172.18.0.2"), json!({"spec": {"hostNetwork": true}}));
+    let all = [
+        node("n1", "172.18.0.2", "a"),
+        host.clone(),
+        service("web", "10.96.0.1"),
+        slice("web", "s", json!([of_pod("172.18.0.2")])),
+    ];
+    let mut history = world(&all);
+    assert_eq!(ask(&mut history, "172.18.0.2:30080"), Destination::Node);
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), web(&[unknown("172.18.0.2:8080")]));
+    assert_eq!(ask(&mut world(&[host]), "172.18.0.2:80"), Destination::Unknown);
+}
+
+/// Discovery of machines in the namespace `vms`, outside of 10.0.0.0/8.
+fn with_machines() -> ControllerConfig {
+    let external_workload_namespaces = ["vms".into()].into();
+    ControllerConfig {
+        cluster_networks: vec!["10.0.0.0/8".parse().unwrap()],
+        outbound: Some(OutboundConfig { external_workload_namespaces, ..Default::default() }),
+        ..ControllerConfig::default()
+    }
+}
+
+#[test]
+fn a_machine_counts_by_address_only_where_the_operator_says_so() {
+    let config = with_machines();
+    let asked = |machines: &[serde_json::Value], address: &str| {
+        ask(&mut world_of(&config, machines), address)
+    };
+    let known = Destination::Workload(outside("vms", "db", "192.0.2.1:5432"));
+    assert_eq!(asked(&[machine("vms", "db", "192.0.2.1")], "192.0.2.1:5432"), known);
+    assert_eq!(
+        asked(&[machine("shop", "db", "192.0.2.1")], "192.0.2.1:5432"),
+        Destination::Unknown
+    );
+    // Of the cluster's own networks it claims nothing, held by a pod or not.
+    let inside = machine("vms", "db", "10.42.0.1");
+    assert_eq!(asked(std::slice::from_ref(&inside), "10.42.0.1:5432"), Destination::Unknown);
+    let held = Destination::Workload(meshed("10.42.0.1:5432"));
+    assert_eq!(asked(&[inside, pod("p", "10.42.0.1")], "10.42.0.1:5432"), held);
+    // The oldest keeps it.
+    let created = |value, time: &str| with(value, json!({"metadata": {"creationTimestamp": time}}));
+    let old = created(machine("vms", "db", "192.0.2.1"), "2026-01-01T00:00:00Z");
+    let new = created(machine("vms", "a", "192.0.2.1"), "2026-01-02T00:00:00Z");
+    assert_eq!(asked(&[new, old], "192.0.2.1:5432"), known);
+}
+
+#[test]
+fn elsewhere_a_machine_is_an_endpoint_of_services_of_its_namespace() {
+    let mut history = world_of(
+        &with_machines(),
+        &[
+            machine("other", "a", "192.0.2.1"),
+            machine("shop", "db", "192.0.2.1"),
+            machine("other", "b", "192.0.2.2"),
+            machine("vms", "c", "192.0.2.3"),
+            service("web", "10.96.0.1"),
+            slice(
+                "web",
+                "s",
+                json!([written("192.0.2.1"), written("192.0.2.2"), written("192.0.2.3"),]),
+            ),
+        ],
+    );
+    let endpoints = [
+        outside("shop", "db", "192.0.2.1:8080"),
+        unknown("192.0.2.2:8080"),
+        outside("vms", "c", "192.0.2.3:8080"),
+    ];
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), web(&endpoints));
+    assert_eq!(ask(&mut history, "192.0.2.1:8080"), Destination::Unknown);
+}
+
+#[test]
+fn the_other_addresses_of_a_service_lead_to_it_too() {
+    let more = json!({
+        "spec": {"externalIPs": ["192.0.2.10"], "internalTrafficPolicy": "Local"},
+        "status": {"loadBalancer": {"ingress": [
+            {"ip": "192.0.2.11"}, {"ip": "192.0.2.12", "ipMode": "Proxy"}, {"hostname": "lb.example"},
+        ]}},
+    });
+    let mut history = world(&[
+        with(service("web", "10.96.0.1"), more),
+        slice("web", "s", json!([of_pod("10.42.0.1")])),
+        pod("p", "10.42.0.1"),
+    ]);
+    let endpoints = web(&[meshed("10.42.0.1:8080")]);
+    // The local policy is about the address in the cluster alone.
+    assert_eq!(ask(&mut history, "192.0.2.10:80"), endpoints);
+    assert_eq!(ask(&mut history, "192.0.2.11:80"), endpoints);
+    assert_eq!(ask(&mut history, "192.0.2.11:81"), undeclared("web"));
+    assert_eq!(ask(&mut history, "192.0.2.12:80"), Destination::Unknown);
+    let local = published(&mut history, &question("10.96.0.1:80", &DestinationScope::All));
+    assert_eq!(local, PublishedDestination { destination: web(&[]), needs: ScopeKind::Node });
+}
+
+/// Whoever may write Services may write any address into them.
+#[test]
+fn another_address_of_a_service_takes_neither_a_pods_nor_a_services_own() {
+    let stolen = |address: &str| json!({"spec": {"externalIPs": [address]}});
+    let mut history = world(&[
+        service("web", "10.96.0.1"),
+        slice("web", "s", json!([of_pod("10.42.0.1")])),
+        pod("p", "10.42.0.1"),
+        with(service("thief", "10.96.0.2"), stolen("10.42.0.1")),
+        with(service("robber", "10.96.0.3"), stolen("10.96.0.1")),
+    ]);
+    assert_eq!(ask(&mut history, "10.42.0.1:80"), Destination::Workload(meshed("10.42.0.1:80")));
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), web(&[meshed("10.42.0.1:8080")]));
+}
+
+#[test]
+fn services_share_an_address_by_port_and_a_node_keeps_the_rest_of_its_own() {
+    let front = |name: &str, address: &str, number: u16| {
+        let spec = json!({
+            "externalIPs": ["192.0.2.10", "172.18.0.2"],
+            "ports": [{"name": "http", "port": number}],
+        });
+        with(service(name, address), json!({"spec": spec}))
+    };
+    let mut history = world(&[
+        node("n1", "172.18.0.2", "a"),
+        front("web", "10.96.0.1", 80),
+        front("other", "10.96.0.2", 443),
+    ]);
+    let other = of_service("other", 443, None, &[]);
+    for address in ["192.0.2.10", "172.18.0.2"] {
+        assert_eq!(ask(&mut history, &format!("{address}:80")), web(&[]));
+        assert_eq!(ask(&mut history, &format!("{address}:443")), other);
+    }
+    assert_eq!(ask(&mut history, "192.0.2.10:22"), undeclared("other"));
+    assert_eq!(ask(&mut history, "172.18.0.2:22"), Destination::Node);
+}
+
+#[test]
+fn a_mapped_address_is_the_ipv4_address() {
+    let mut history = world(&[pod("p", "::ffff:10.42.0.1")]);
+    assert_eq!(ask(&mut history, "10.42.0.1:80"), Destination::Workload(meshed("10.42.0.1:80")));
+}

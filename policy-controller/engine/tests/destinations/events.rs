@@ -1,0 +1,259 @@
+//! Answers through a history of events.
+
+use crate::world::{
+    bare_pod, by_name, machine, meshed, node, object, of_pod, pod, published, question, server,
+    service, slice, web, with, world, world_of, written,
+};
+use allocation_counter::measure;
+use policy_crds::{Object, ObjectKey};
+use policy_engine::outbound::{OutboundConfig, OutboundPeer};
+use policy_engine::{
+    ControllerConfig, DestinationQuestion, DestinationScope, History, Latest, PublishedDestination,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+/// Every object that a history may contain, several versions of most.
+fn catalogue() -> Vec<Object> {
+    let annotated = |value, name: &str, text: &str| {
+        with(value, json!({"metadata": {"annotations": {name: text}}}))
+    };
+    let mark = json!({
+        "version": "1", "inboundPort": 4143, "outbound": "on", "capture": "cni-plugin",
+        "skippedInboundPorts": "9090",
+    });
+    let foreign = json!({"metadata": {"labels": {"linkerd.io/control-plane-ns": "linkerd"}}});
+    let ended = json!({"status": {"phase": "Succeeded"}});
+    let late = json!({"status": {"startTime": "2026-02-01T00:00:00Z"}});
+    let host = json!({"spec": {"hostNetwork": true}, "status": {"podIPs": [{"ip": "172.18.0.1"}]}});
+    let elsewhere = json!({"status": {"podIPs": [{"ip": "10.42.0.3"}]}});
+    let a = || pod("a", "10.42.0.1");
+    let b = || bare_pod("b", "10.42.0.2");
+    let hinted = |address: &str, zone: &str, node: &str| {
+        let hints = json!({"forZones": [{"name": zone}], "forNodes": [{"name": node}]});
+        with(of_pod(address), json!({"hints": hints, "nodeName": node}))
+    };
+    let ending = json!({"conditions": {"ready": false, "serving": true, "terminating": true}});
+    let all: Vec<Value> = vec![
+        a(),
+        annotated(a(), "portcullis.dev/sidecar", &mark.to_string()),
+        annotated(a(), "portcullis.dev/sidecar", "{}"),
+        annotated(a(), "config.linkerd.io/opaque-ports", "8080"),
+        with(a(), ended),
+        with(a(), elsewhere),
+        with(a(), host),
+        b(),
+        with(b(), foreign),
+        with(bare_pod("c", "10.42.0.1"), late),
+        service("web", "10.96.0.1"),
+        with(service("web", "10.96.0.1"), json!({"spec": {"internalTrafficPolicy": "Local"}})),
+        with(service("web", "10.96.0.1"), json!({"spec": {"sessionAffinity": "ClientIP"}})),
+        with(service("web", "10.96.0.1"), json!({"spec": {"ports": [{"port": "x"}]}})),
+        with(service("web", "10.96.0.2"), json!({"spec": {"ports": [{"port": 8080}]}})),
+        with(service("other", "10.96.0.2"), json!({"spec": {"externalIPs": ["10.42.0.1"]}})),
+        with(service("other", "10.96.0.3"), json!({"spec": {"externalIPs": ["172.18.0.1"]}})),
+        slice("web", "s", json!([of_pod("10.42.0.1"), of_pod("10.42.0.2")])),
+        slice("web", "s", json!([of_pod("10.42.0.2"), written("192.0.2.1")])),
+        slice(
+            "web",
+            "s",
+            json!([hinted("10.42.0.1", "east", "n1"), hinted("10.42.0.2", "west", "n2"),]),
+        ),
+        slice("other", "s", json!([of_pod("10.42.0.3")])),
+        slice("web", "t", json!([with(of_pod("10.42.0.1"), ending)])),
+        slice("web", "t", json!([written("172.18.0.1")])),
+        node("n1", "172.18.0.1", "east"),
+        node("n1", "172.18.0.1", "west"),
+        node("n2", "10.42.0.1", "west"),
+        machine("shop", "vm", "192.0.2.1"),
+        machine("vms", "vm", "192.0.2.1"),
+        server("http", "opaque"),
+        server("http", "HTTP/1"),
+    ];
+    all.iter().map(object).collect()
+}
+
+/// Number of objects of the catalogue.
+const CATALOGUE: usize = 30;
+
+fn questions() -> Vec<DestinationQuestion> {
+    let scopes = [
+        DestinationScope::All,
+        DestinationScope::Zone("west".into()),
+        DestinationScope::Node("n1".into()),
+    ];
+    let addresses = [
+        "10.96.0.1:80",
+        "10.96.0.2:80",
+        "10.96.0.2:8080",
+        "10.42.0.1:8080",
+        "10.42.0.1:9090",
+        "10.42.0.2:80",
+        "10.42.0.3:80",
+        "172.18.0.1:80",
+        "192.0.2.1:80",
+    ];
+    let asked = scopes.iter().flat_map(|scope| addresses.map(|address| question(address, scope)));
+    asked.chain([by_name("web", 80), by_name("other", 80)]).collect()
+}
+
+fn config() -> ControllerConfig {
+    let peer = OutboundPeer { namespace: "linkerd".into(), trust_domain: "example.org".into() };
+    let external_workload_namespaces = ["vms".into()].into();
+    let outbound = OutboundConfig { peers: [peer].into(), external_workload_namespaces };
+    ControllerConfig { outbound: Some(outbound), ..ControllerConfig::default() }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Apply(usize),
+    Delete(usize),
+    Sweep,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Vec<Step>>> {
+    let step = prop_oneof![
+        6 => (0..CATALOGUE).prop_map(Step::Apply),
+        2 => (0..CATALOGUE).prop_map(Step::Delete),
+        1 => Just(Step::Sweep),
+    ];
+    prop::collection::vec(prop::collection::vec(step, 1..6), 1..16)
+}
+
+#[test]
+fn histories_are_of_the_whole_catalogue() {
+    assert_eq!(catalogue().len(), CATALOGUE);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// After every transaction, what was published is what a fresh index answers.
+    #[test]
+    fn what_was_published_equals_the_answers_of_a_fresh_start(history in steps()) {
+        let all = catalogue();
+        let config = config();
+        let mut kept = History::new(&config);
+        let mut present: BTreeMap<ObjectKey, Object> = BTreeMap::new();
+        let mut followed: BTreeMap<DestinationQuestion, Latest<Arc<PublishedDestination>>> =
+            BTreeMap::new();
+        for transaction in history {
+            let mut changes = Vec::new();
+            for step in transaction {
+                match step {
+                    Step::Apply(i) => {
+                        present.insert(all[i].meta.key.clone(), all[i].clone());
+                        changes.push(Ok(all[i].clone()));
+                    }
+                    Step::Delete(i) => {
+                        present.remove(&all[i].meta.key);
+                        changes.push(Err(all[i].meta.key.clone()));
+                    }
+                    Step::Sweep => kept.sweep(),
+                }
+            }
+            kept.apply(changes);
+            let mut fresh = History::new(&config);
+            fresh.apply(present.values().cloned().map(Ok).collect());
+            for question in questions() {
+                let receiver = followed.entry(question.clone()).or_insert_with(|| {
+                    kept.follow_destination(&question).unwrap()
+                });
+                prop_assert!(!receiver.is_closed());
+                prop_assert_eq!(&*receiver.current(), &published(&mut fresh, &question));
+            }
+        }
+    }
+}
+
+/// So many Services of ten pods each, whose addresses are `10.42.x.y`; the first is followed.
+fn crowd(services: usize) -> (History, Latest<Arc<PublishedDestination>>) {
+    let mut all = vec![service("web", "10.96.0.1")];
+    for number in 0..services {
+        let address = |pod: usize| format!("10.42.{number}.{pod}");
+        let name = format!("s{number}");
+        let endpoints: Vec<Value> = (0..10).map(|pod| of_pod(&address(pod))).collect();
+        let of = if number == 0 { "web" } else { &name };
+        all.push(slice(of, &name, endpoints.into()));
+        all.extend((0..10).map(|it| pod(&format!("p{number}-{it}"), &address(it))));
+    }
+    let mut history = world(&all);
+    let asked = question("10.96.0.1:80", &DestinationScope::All);
+    let receiver = history.follow_destination(&asked).unwrap();
+    (history, receiver)
+}
+
+fn cost(history: &mut History, change: &Value) -> u64 {
+    let before = history.effort().1;
+    history.apply(vec![Ok(object(change))]);
+    history.effort().1 - before
+}
+
+#[test]
+fn an_event_costs_what_it_concerns() {
+    let (mut small, _small) = crowd(2);
+    let (mut large, mut receiver) = crowd(200);
+    let pending = json!({"status": {"phase": "Pending"}});
+    let own = with(pod("p0-1", "10.42.0.1"), pending.clone());
+    let costs = [&mut small, &mut large].map(|history| cost(history, &own));
+    assert_eq!(costs[0], costs[1]);
+    assert!(costs[1] <= 5, "{costs:?} answers for an event of a pod that changes nothing");
+    assert!(!receiver.has_changed());
+    let other = with(pod("p7-1", "10.42.7.1"), pending);
+    assert_eq!(cost(&mut large, &other), 0, "nobody follows that Service");
+    let few: Vec<Value> = (0..9).map(|pod| of_pod(&format!("10.42.0.{pod}"))).collect();
+    let costs = cost(&mut large, &slice("web", "s0", few.into()));
+    assert!(costs <= 2, "{costs} answers for an event of a slice");
+    let endpoints: Vec<_> = (0..9).map(|pod| meshed(&format!("10.42.0.{pod}:8080"))).collect();
+    assert_eq!(receiver.read().destination, web(&endpoints));
+}
+
+#[test]
+fn what_nobody_follows_is_forgotten() {
+    let mut history = world(&[pod("a", "10.42.0.1")]);
+    let none = history.effort().0;
+    let ask = |history: &mut History, number: usize| {
+        let address = format!("10.43.{}.{}:80", number / 250, number % 250);
+        history.follow_destination(&question(&address, &DestinationScope::All)).unwrap()
+    };
+    // A client that asks for one address after the other.
+    let mut most = 0;
+    for number in 0..20_000 {
+        ask(&mut history, number);
+        most = most.max(history.effort().0);
+    }
+    assert!(most < 30_000, "{most} answers are kept");
+    let kept = ask(&mut history, 1);
+    history.sweep();
+    assert!(!kept.is_closed());
+    assert_eq!(history.effort().0, none + 2, "the answer, and who owns the address");
+    drop(kept);
+    history.sweep();
+    assert_eq!(history.effort().0, none);
+}
+
+/// Ten thousand workloads with twenty destinations each.
+#[test]
+fn many_watchers_of_one_destination_take_little_room() {
+    const KEYS: usize = 4000;
+    const WATCHERS: usize = 50;
+    let mut history = world_of(&config(), &[]);
+    let asked: Vec<DestinationQuestion> = (0..KEYS)
+        .map(|number| format!("10.43.{}.{}:80", number / 250, number % 250))
+        .map(|address| question(&address, &DestinationScope::All))
+        .collect();
+    let mut kept = Vec::new();
+    let taken = measure(|| {
+        for question in asked.iter().flat_map(|question| [question; WATCHERS]) {
+            let mut receiver = history.follow_destination(question).unwrap();
+            assert!(receiver.poll_changed(&Context::from_waker(Waker::noop())).is_pending());
+            kept.push(receiver);
+        }
+    });
+    assert_eq!(kept.len(), 200_000);
+    println!("{} bytes for {} watchers of {KEYS} keys", taken.bytes_current, kept.len());
+    assert!(taken.bytes_current < 20_000_000, "{} bytes", taken.bytes_current);
+}
