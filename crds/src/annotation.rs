@@ -37,6 +37,8 @@ pub const REQUIRE_IDENTITY: &str = "config.linkerd.io/proxy-require-identity-inb
 /// Ports that are not redirected to the sidecar, for people: the arguments of the init container
 /// decide.
 pub const SKIPPED_PORTS: &str = "portcullis.dev/skipped-inbound-ports";
+/// The label of an EndpointSlice that names its Service.
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The mark of a pod's sidecar ([`crate::SidecarMark`]), written at injection.
 pub const SIDECAR_MARK: &str = "portcullis.dev/sidecar";
 /// The name of the sidecar's container.

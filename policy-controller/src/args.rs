@@ -33,9 +33,12 @@ mod value;
 pub use admission::AdmissionArgs;
 pub use auth::{AUDIENCE, ServeAuthArgs};
 pub use behaviour::BehaviourArgs;
-pub use choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, SidecarArg, UndeclaredArg};
+pub use choice::{
+    GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, SidecarArg, Toggle, UndeclaredArg,
+};
 pub use cli::{Cli, Command};
 pub use connection::ClusterArgs;
+pub use destinations::DestinationArgs;
 pub use error::ArgsError;
 pub use injector::InjectorArgs;
 pub use issuer::IssuerArgs;

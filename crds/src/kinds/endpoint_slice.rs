@@ -1,15 +1,13 @@
 //! EndpointSlice, for outbound discovery: lenient, only what says which endpoints can serve.
 
 use super::service::{address, is_tcp, number, port_name};
+use crate::annotation::SERVICE_NAME;
 use crate::parse::input::Input;
 use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use crate::resource::{EndpointSlice, Resource, SliceEndpoint, SlicePort};
 use policy_core::AddressFamily;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// The label that names the Service of a slice.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// The families by `addressType`. Endpoints of the last one are names of hosts, which nodes ignore.
 const FAMILIES: [(&str, Option<AddressFamily>); 3] =

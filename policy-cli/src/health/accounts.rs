@@ -27,6 +27,9 @@ pub(super) fn of_controller(settings: &ControllerSettings, home: &str) -> Vec<Pe
     if settings.injector.is_some() {
         everywhere.extend(rbac::injector_rules(makes));
     }
+    if settings.discovery {
+        everywhere.extend(rbac::discovery_rules());
+    }
     if settings.beside && makes {
         everywhere.extend(rbac::beside_linkerd_rules());
     }

@@ -25,6 +25,8 @@ pub(super) struct ControllerSettings {
     pub(super) outbound: bool,
     /// The injector's MutatingWebhookConfiguration; `None`: the injector is not served.
     pub(super) injector: Option<String>,
+    /// True if it tells sidecars what addresses lead to.
+    pub(super) discovery: bool,
     /// True if it redirects Linkerd's proxies to itself.
     pub(super) beside: bool,
     /// The Secret with the provisioned certificate; `None`: the operator supplies the certificate.
@@ -47,6 +49,7 @@ impl Default for ControllerSettings {
             webhook: Some(WEBHOOK_CONFIGURATION.to_owned()),
             outbound: false,
             injector: Some(INJECTOR_CONFIGURATION.to_owned()),
+            discovery: true,
             beside: false,
             secret: Some(WEBHOOK_SECRET.to_owned()),
             external: false,
@@ -100,6 +103,7 @@ fn of_settings(settings: Settings, home: &str) -> ControllerSettings {
             webhook: None,
             injector: None,
             secret: None,
+            discovery: false,
             ..ControllerSettings::default()
         };
         return ControllerSettings { admin, ..nothing };
@@ -121,6 +125,7 @@ fn of_settings(settings: Settings, home: &str) -> ControllerSettings {
         webhook,
         outbound: cluster.admission.as_ref().is_some_and(|it| it.linkerd_compatible),
         injector: cluster.injector.as_ref().map(|injector| injector.configuration.clone()),
+        discovery: cluster.watches.discovery,
         beside: cluster.redirector.is_some(),
         secret: provisioning.map(|provisioning| provisioning.secret.clone()),
         external,

@@ -106,6 +106,7 @@ pub(super) fn granted_permissions(namespace: &str) -> Vec<Permission> {
     let (cluster, home) = rbac::provisioning_rules();
     let everywhere = [
         rbac::cluster_rules(),
+        rbac::discovery_rules(),
         cluster,
         rbac::injector_rules(true),
         rbac::issuer_cluster_rules(),

@@ -1,8 +1,8 @@
 //! Mistakes in annotations that policy depends on.
 
 use policy_crds::annotation::{self, AnnotationReading, Annotations, PortsByName};
-use policy_crds::resource::{ContainerPort, Pod};
-use policy_crds::{Body, FieldError, Kind, Object, ObjectMeta, Resource};
+use policy_crds::resource::{ContainerPort, Pod, PodSidecar};
+use policy_crds::{Body, FieldError, Kind, Object, ObjectMeta, Resource, SidecarMark};
 use std::num::NonZeroU16;
 
 /// Errors in the annotations of a valid object. They never make it invalid: each error says what
@@ -16,7 +16,9 @@ pub(crate) fn annotation_errors_in(object: &Object, reading: AnnotationReading) 
     let ObjectMeta { key, annotations, .. } = &object.meta;
     match &object.body {
         Body::Valid(Resource::Pod(pod)) => {
-            workload_annotations(annotations, &ports(pod), "", reading)
+            let mut errors = workload_annotations(annotations, &ports(pod), "", reading);
+            errors.extend(mark_error(pod, annotations));
+            errors
         }
         Body::Valid(Resource::Workload(workload)) => {
             let path = if key.kind == Kind::CronJob {
@@ -47,6 +49,15 @@ pub(crate) fn annotation_errors_in(object: &Object, reading: AnnotationReading) 
         }
         Body::Valid(_) | Body::Invalid(_) => Vec::new(),
     }
+}
+
+/// The mark of a sidecar that cannot be read. Marks are of pods, whose injector wrote them.
+fn mark_error(pod: &Pod, annotations: &Annotations) -> Option<FieldError> {
+    let text = annotations.get(annotation::SIDECAR_MARK);
+    let text = text.filter(|_| pod.sidecar == PodSidecar::Unreadable)?;
+    let FieldError { field, message } = SidecarMark::parse(text).err()?;
+    let consequence = "clients in the mesh cannot reach the pod until it is created anew";
+    Some(FieldError { field, message: format!("{message}; {consequence}") })
 }
 
 fn ports(pod: &Pod) -> impl Fn(&str) -> Result<Vec<NonZeroU16>, &'static str> {

@@ -183,8 +183,9 @@ impl IndexTask {
         self.lists = self.lists.saturating_add(u64::from(listed));
         self.passed.extend(&batch.passed);
         let passed = |kind| self.passed.get(&kind).copied().or_else(|| self.engine.version(kind));
-        let seen =
-            Kind::ALL.into_iter().filter_map(|kind| Some((version_key(kind), passed(kind)?)));
+        // No policy is made from what discovery alone reads.
+        let kinds = Kind::ALL.into_iter().filter(|kind| !kind.is_for_discovery());
+        let seen = kinds.filter_map(|kind| Some((version_key(kind), passed(kind)?)));
         let revision = Revision { epoch: self.epoch.clone(), content: 0, versions: seen.collect() };
         self.seen.send_replace(Arc::new(SourceProgress { revision, lists: self.lists }));
         self.synced.send_if_modified(|synced| {

@@ -147,6 +147,12 @@ pub fn cluster_rules() -> Vec<PolicyRule> {
     rules
 }
 
+/// Additional rules, in the whole cluster, of a controller that tells sidecars what addresses lead to
+/// (--outbound-discovery).
+pub fn discovery_rules() -> Vec<PolicyRule> {
+    rules_on(Kind::watched_for_discovery(), WATCH)
+}
+
 /// Additional rules, in the whole cluster and in the namespace of the control plane, of a controller
 /// that issues the webhook's certificate (no --server-tls-certs).
 pub fn provisioning_rules() -> (Vec<PolicyRule>, Vec<PolicyRule>) {
@@ -300,7 +306,7 @@ pub fn manifests(
     issuer: &str,
 ) -> Result<String, serde_json::Error> {
     let (cluster, namespaced) = provisioning_rules();
-    let cluster = [cluster_rules(), cluster, injector_rules(true)].concat();
+    let cluster = [cluster_rules(), discovery_rules(), cluster, injector_rules(true)].concat();
     let namespaced = [control_plane_rules(), namespaced].concat();
     let controller = account(namespace, controller, cluster, namespaced)?;
     let (cluster, namespaced) = (
@@ -367,7 +373,8 @@ pub fn yaml(object: &impl Serialize) -> Result<String, serde_json::Error> {
 
 /// The watched kind of a rule's group and resource; for messages and tests.
 pub fn watched(group: &str, resource: &str) -> Option<Kind> {
-    Kind::watched().find(|kind| kind.group() == group && kind.plural() == resource)
+    let mut kinds = Kind::watched().chain(Kind::watched_for_discovery());
+    kinds.find(|kind| kind.group() == group && kind.plural() == resource)
 }
 
 #[cfg(test)]
@@ -391,11 +398,12 @@ mod tests {
             Kind::ALL
                 .into_iter()
                 .filter(|kind| watched(kind.group(), kind.plural()) == Some(*kind))
-                .filter(|kind| cluster || kind.is_namespaced())
+                .filter(|kind| cluster || (kind.is_namespaced() && !kind.is_for_discovery()))
                 .map(|kind| format!("{}/{}", kind.group(), kind.plural()))
                 .collect()
         };
-        for (rules, cluster) in [(cluster_rules(), true), (namespace_rules(), false)] {
+        let everywhere = [cluster_rules(), discovery_rules()].concat();
+        for (rules, cluster) in [(everywhere, true), (namespace_rules(), false)] {
             for verb in ["list", "watch"] {
                 assert_eq!(allowed(&rules, verb), expected(cluster), "{verb} {cluster}");
             }
@@ -442,6 +450,19 @@ mod tests {
         assert_eq!(allowed(&cluster_rules(), "create"), created);
         let lease = BTreeSet::from(["coordination.k8s.io/leases".to_owned()]);
         assert_eq!(allowed(&control_plane_rules(), "update"), lease);
+    }
+
+    #[test]
+    fn what_discovery_alone_reads_takes_rights_of_its_own() {
+        let read = ["/services", "discovery.k8s.io/endpointslices"].map(str::to_owned);
+        for verb in ["list", "watch"] {
+            assert_eq!(allowed(&discovery_rules(), verb), BTreeSet::from(read.clone()), "{verb}");
+            for rules in [cluster_rules(), namespace_rules()] {
+                let others = allowed(&rules, verb);
+                assert!(read.iter().all(|one| !others.contains(one)), "{verb}: {others:?}");
+            }
+        }
+        assert!(discovery_rules().iter().all(|rule| rule.verbs == ["list", "watch"]));
     }
 
     #[test]
@@ -531,6 +552,7 @@ mod tests {
         .concat();
         let all = [
             cluster_rules(),
+            discovery_rules(),
             namespace_rules(),
             control_plane_rules(),
             cluster,

@@ -39,6 +39,7 @@ mod projection;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod unreadable;
 mod watch;
 mod watch_status;
 

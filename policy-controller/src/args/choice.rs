@@ -12,6 +12,15 @@ pub enum LogFormat {
     Json,
 }
 
+/// A function that is on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Toggle {
+    /// On.
+    Enabled,
+    /// Off.
+    Disabled,
+}
+
 /// See [`KubeletExemption`](policy_engine::config::KubeletExemption).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KubeletArg {

@@ -1,5 +1,6 @@
 //! Flags about the destinations of outbound connections.
 
+use super::choice::Toggle;
 use super::value::{ParseResult, items, label, labels, name};
 use clap::Args;
 use policy_engine::outbound::{OutboundConfig, OutboundPeer};
@@ -7,9 +8,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Flags about the destinations of outbound connections.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Outbound discovery")]
 pub struct DestinationArgs {
+    /// Whether sidecars may ask what an address and port lead to. While it is on, Services and
+    /// EndpointSlices of the whole cluster are read; with --watch-namespace it is off.
+    #[arg(long, value_enum, default_value_t = Toggle::Enabled)]
+    pub outbound_discovery: Toggle,
+
     /// Another control plane whose pods are reached in mesh TLS, as
     /// namespace=NAME,trust-domain=NAME,shared-roots=true. May be repeated. The pods of all other
     /// control planes are reached in plaintext, and so are those of one that does not share the
@@ -32,16 +38,29 @@ pub struct Peer {
 }
 
 impl DestinationArgs {
-    /// Returns the settings.
-    pub(super) fn settings(&self) -> OutboundConfig {
+    /// Returns the settings; absent: destinations are not looked up. `is_whole`: the whole cluster is
+    /// read, or a directory.
+    pub(super) fn settings(&self, is_whole: bool) -> Option<OutboundConfig> {
+        if !is_whole || self.outbound_discovery == Toggle::Disabled {
+            return None;
+        }
         let peers = self.outbound_peers.iter().filter(|peer| peer.shares_roots);
-        OutboundConfig {
+        Some(OutboundConfig {
             peers: peers.map(|peer| peer.peer.clone()).collect(),
             external_workload_namespaces: self
                 .external_workload_namespaces
                 .clone()
                 .unwrap_or_default(),
-        }
+        })
+    }
+
+    /// The function that is lost where only some namespaces are watched.
+    pub(super) fn lost(&self, is_whole: bool) -> Option<String> {
+        let lost = !is_whole && self.outbound_discovery == Toggle::Enabled;
+        lost.then(|| {
+            "outbound discovery is off: it needs the whole cluster, not --watch-namespace"
+                .to_owned()
+        })
     }
 }
 
@@ -82,7 +101,24 @@ mod tests {
     use crate::args::value::parsed;
 
     fn settings(flags: &[&str]) -> Result<OutboundConfig, String> {
-        Ok(parsed::<DestinationArgs>(flags)?.settings())
+        let settings = parsed::<DestinationArgs>(flags)?.settings(true);
+        settings.ok_or_else(|| "off".to_owned())
+    }
+
+    #[test]
+    fn discovery_is_off_where_it_is_disabled_or_only_some_namespaces_are_watched() {
+        let off = "outbound discovery is off: it needs the whole cluster, not --watch-namespace";
+        for (flags, is_whole, is_on, lost) in [
+            (&[][..], true, true, None),
+            (&[], false, false, Some(off)),
+            (&["--outbound-discovery=enabled"], false, false, Some(off)),
+            (&["--outbound-discovery=disabled"], true, false, None),
+            (&["--outbound-discovery=disabled"], false, false, None),
+        ] {
+            let args: DestinationArgs = parsed(flags).unwrap();
+            assert_eq!(args.settings(is_whole).is_some(), is_on, "{flags:?} {is_whole}");
+            assert_eq!(args.lost(is_whole).as_deref(), lost, "{flags:?} {is_whole}");
+        }
     }
 
     #[test]

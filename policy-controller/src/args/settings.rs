@@ -124,7 +124,9 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
         Scope::Cluster => None,
         Scope::Namespaces(names) => Some(names.iter().cloned().collect()),
     };
+    watches.discovery = args.destinations.settings(watches.scope == Scope::Cluster).is_some();
     let mut lost = watches.scope.limitations();
+    lost.extend(args.destinations.lost(watches.scope == Scope::Cluster));
     let mut admission = args.admission.settings(namespace);
     if let Some(admission) = &mut admission {
         admission.linkerd_compatible = args.linkerd_compatible;
@@ -225,8 +227,7 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
             Some(_) => Namespaces::Optional,
             None => Namespaces::Required,
         },
-        // Destinations are of the whole cluster.
-        outbound: args.kubernetes.watch_namespace.is_none().then(|| args.destinations.settings()),
+        outbound: args.destinations.settings(args.kubernetes.watch_namespace.is_none()),
         limits: Limits {
             undeclared_ports_per_workload: args.serve.max_undeclared_ports,
             file_bytes: args.serve.max_file_bytes,

@@ -59,10 +59,14 @@ impl World {
         let compiled = compile_objects(examples.clone(), &ControllerConfig::default());
         let pages = fs::read_dir(root().join("docs")).unwrap().map(|page| page.unwrap().path());
         let pages = pages.filter(|page| page.extension().is_some_and(|name| name == "md"));
+        let rules = yaml("charts/portcullis/files/rbac.yaml");
         let webhooks = yaml("charts/portcullis/files/webhooks.yaml");
         Self {
             conditioned: compiled.conditions.keys().map(|key| key.kind).collect(),
-            rights: yaml("charts/portcullis/files/rbac.yaml")["controller"]["cluster"].take(),
+            rights: ["cluster", "discovery"]
+                .into_iter()
+                .flat_map(|part| list(&rules["controller"][part]).cloned().collect::<Vec<Value>>())
+                .collect(),
             webhooks: ["validating", "wholeCluster"]
                 .into_iter()
                 .flat_map(|part| list(&webhooks[part]).cloned().collect::<Vec<Value>>())

@@ -47,6 +47,7 @@ fn rules() -> String {
         "controller": {
             "cluster": rbac::cluster_rules(),
             "clusterProvisioning": cluster,
+            "discovery": rbac::discovery_rules(),
             "injector": rbac::injector_rules(false),
             "injectorProvisioning": rbac::injector_rules(true),
             "besideLinkerdProvisioning": rbac::beside_linkerd_rules(),

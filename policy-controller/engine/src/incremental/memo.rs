@@ -20,10 +20,7 @@ use crate::query::delegation::{
     TreeOf, TreeRoutes, TreeRoutesOf,
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
-use crate::query::destination::{
-    AddressOwners, DestinationOf, EndpointAt, EntryOf, IsOpaque, OwnersOf, ServicePortOf,
-    WorkloadEntry, ZoneOf,
-};
+use crate::query::destination::DestinationOf;
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::effects::{
     EffectPoliciesOn, EffectPolicy, RewriteOverlaps, RewriteOverlapsOn, UnreadRewritesIn,

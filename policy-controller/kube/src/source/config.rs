@@ -21,23 +21,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All watches of this scope. The flag marks kinds that are optional.
-    pub(super) fn watches(&self) -> Vec<(WatchKey, bool)> {
-        let keys = Kind::watched().flat_map(|kind| {
-            let optional = kind.spec().watched == Watched::IfPresent;
-            let places: Vec<Option<Arc<str>>> = match self {
-                Self::Cluster => vec![None],
-                Self::Namespaces(_) if !kind.is_namespaced() && kind != Kind::Namespace => {
-                    Vec::new()
-                }
-                Self::Namespaces(names) => names.iter().cloned().map(Some).collect(),
-            };
-            let key = move |namespace| (WatchKey { kind, namespace }, optional);
-            places.into_iter().map(key)
-        });
-        keys.collect()
-    }
-
     /// The features that this scope takes away because the rest of the cluster is not watched.
     pub fn limitations(&self) -> Vec<String> {
         let Self::Namespaces(names) = self else { return Vec::new() };
@@ -60,6 +43,8 @@ impl Scope {
 pub struct KubernetesConfig {
     /// The part of the cluster.
     pub scope: Scope,
+    /// True if what outbound discovery alone reads is watched too, where the whole cluster is.
+    pub discovery: bool,
     /// The staleness bound of a watch.
     pub freshness: Freshness,
     /// Page size of lists.
@@ -76,6 +61,7 @@ impl Default for KubernetesConfig {
     fn default() -> Self {
         Self {
             scope: Scope::Cluster,
+            discovery: true,
             freshness: Freshness { bound: Duration::from_secs(150) },
             page_size: 500,
             nodes: BTreeMap::new(),
@@ -86,6 +72,25 @@ impl Default for KubernetesConfig {
 }
 
 impl KubernetesConfig {
+    /// All watches. The flag marks kinds that are optional.
+    pub(super) fn watches(&self) -> Vec<(WatchKey, bool)> {
+        let discovered = Kind::watched_for_discovery().filter(|_| self.discovery);
+        let discovered = discovered.filter(|_| self.scope == Scope::Cluster);
+        let keys = Kind::watched().chain(discovered).flat_map(|kind| {
+            let optional = kind.spec().watched == Watched::IfPresent;
+            let places: Vec<Option<Arc<str>>> = match &self.scope {
+                Scope::Cluster => vec![None],
+                Scope::Namespaces(_) if !kind.is_namespaced() && kind != Kind::Namespace => {
+                    Vec::new()
+                }
+                Scope::Namespaces(names) => names.iter().cloned().map(Some).collect(),
+            };
+            let key = move |namespace| (WatchKey { kind, namespace }, optional);
+            places.into_iter().map(key)
+        });
+        keys.collect()
+    }
+
     /// The nodes as objects; empty where the cluster's own are watched.
     pub(super) fn node_objects(&self) -> Vec<Object> {
         if self.scope == Scope::Cluster {
@@ -117,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_whole_cluster_is_watched_unless_namespaces_are_named() {
-        let watches = Scope::Cluster.watches();
+        let watches = KubernetesConfig::default().watches();
         assert!(watches.iter().all(|(key, _)| key.namespace.is_none()));
         let optional: Vec<String> =
             watches.iter().filter(|(_, optional)| *optional).map(|(k, _)| k.to_string()).collect();
@@ -140,8 +145,23 @@ mod tests {
                 "externalworkloads.workload.linkerd.io"
             ]
         );
-        assert_eq!(watches.len(), 25);
+        assert_eq!(watches.len(), 27);
         assert_eq!(Scope::Cluster.limitations(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_discovery_alone_reads_is_watched_while_it_is_on() {
+        let watches = |config: &KubernetesConfig| -> Vec<String> {
+            config.watches().iter().map(|(key, _)| key.to_string()).collect()
+        };
+        let on = KubernetesConfig::default();
+        let off = KubernetesConfig { discovery: false, ..on.clone() };
+        let of_discovery: Vec<String> = watches(&on)[watches(&off).len()..].to_vec();
+        assert_eq!(of_discovery, ["services", "endpointslices.discovery.k8s.io"]);
+        let scope = Scope::Namespaces(["a".into()].into());
+        let (on, off) =
+            (KubernetesConfig { scope: scope.clone(), ..on }, KubernetesConfig { scope, ..off });
+        assert_eq!(watches(&on), watches(&off));
     }
 
     #[test]
@@ -152,7 +172,7 @@ mod tests {
             nodes: [("n-1.x".into(), addresses.clone()), ("n2".into(), vec![])].into(),
             ..KubernetesConfig::default()
         };
-        let watches = config.scope.watches();
+        let watches = config.watches();
         assert!(watches.iter().all(|(key, _)| key.namespace.is_some() && key.kind != Kind::Node));
         assert_eq!(watches.len(), 46);
         let nodes: Vec<(String, Vec<IpAddr>)> = config

@@ -134,7 +134,7 @@ pub struct KubernetesSource {
 impl KubernetesSource {
     /// Prepares the source. Sends nothing yet.
     pub fn prepare(client: kube::Client, config: KubernetesConfig) -> PendingSource {
-        let watch_status = Arc::new(WatchStatus::new(config.scope.watches()));
+        let watch_status = Arc::new(WatchStatus::new(config.watches()));
         let metrics = WatchMetrics::new(watch_status.subscribe());
         PendingSource { api: Api::new(client), config, watch_status, metrics }
     }
@@ -161,7 +161,7 @@ impl KubernetesSource {
             latest_versions,
         };
         let mut tasks = JoinSet::new();
-        for (index, (key, optional)) in self.config.scope.watches().into_iter().enumerate() {
+        for (index, (key, optional)) in self.config.watches().into_iter().enumerate() {
             match key {
                 WatchKey { kind: Kind::Namespace, namespace: Some(namespace) } => {
                     tasks.spawn(
@@ -211,7 +211,7 @@ impl Source for KubernetesSource {
         let (api, names) = (self.api, self.names);
         let tracker = EpochTracker::new((api, names), self.lease, states, refreshes, noticed);
         tasks.spawn(tracker.run());
-        let watches = self.config.scope.watches().into_iter().map(|(key, _)| key);
+        let watches = self.config.watches().into_iter().map(|(key, _)| key);
         let epochs = Epochs {
             state: epoch_states,
             regressions,

@@ -6,6 +6,7 @@
 //! projection.
 
 use policy_crds::Kind;
+use policy_crds::annotation::{OPAQUE_PORTS, SERVICE_NAME};
 use policy_crds::spec::Projection;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -197,10 +198,19 @@ const NODE: FieldMask = only(&[
     ("reason", FieldMask::All),
 ]);
 
+/// The metadata of a Service that discovery reads.
+const SERVICE_METADATA: FieldMask = only(&[
+    ("annotations", only(&[(OPAQUE_PORTS, FieldMask::All)])),
+    ("creationTimestamp", FieldMask::All),
+    ("name", FieldMask::All),
+    ("namespace", FieldMask::All),
+    ("resourceVersion", FieldMask::All),
+]);
+
 const SERVICE: FieldMask = only(&[
     ("apiVersion", FieldMask::All),
     ("kind", FieldMask::All),
-    ("metadata", METADATA),
+    ("metadata", SERVICE_METADATA),
     (
         "spec",
         only(&[
@@ -241,7 +251,7 @@ const SERVICE: FieldMask = only(&[
 /// The metadata of an EndpointSlice, of which there are many, and whose labels are copies of those of
 /// the Service.
 const SLICE_METADATA: FieldMask = only(&[
-    ("labels", only(&[("kubernetes.io/service-name", FieldMask::All)])),
+    ("labels", only(&[(SERVICE_NAME, FieldMask::All)])),
     ("name", FieldMask::All),
     ("namespace", FieldMask::All),
     ("resourceVersion", FieldMask::All),

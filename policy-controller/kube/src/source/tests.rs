@@ -6,6 +6,7 @@
 )]
 
 mod batcher;
+mod discovered;
 mod faults;
 mod reconnect;
 
@@ -137,6 +138,11 @@ fn pod_part() -> impl Strategy<Value = Value> {
         "podCIDRs",
         "namespace",
         "managedFields",
+        "ownerReferences",
+        "controller",
+        "kind",
+        "hostNetwork",
+        "startTime",
     ]);
     leaf.prop_recursive(6, 64, 6, move |inner| {
         prop_oneof![
@@ -201,22 +207,25 @@ proptest! {
 fn what_policy_does_not_need_of_a_pod_is_not_kept() {
     let text = json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "p", "namespace": "n", "managedFields": [{}], "annotations": {
+        "metadata": {"name": "p", "namespace": "n", "managedFields": [{}], "ownerReferences": [
+            {"controller": true, "kind": "Job", "name": "j", "uid": "u"}], "annotations": {
             "kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"}},
-        "spec": {"nodeName": "n", "volumes": [{}], "containers": [{"name": "c", "env": [{}],
+        "spec": {"hostNetwork": true, "nodeName": "n", "volumes": [{}], "containers": [{"name": "c", "env": [{}],
             "command": ["x"], "ports": [{"containerPort": 1}],
             "livenessProbe": {"periodSeconds": 1, "httpGet": {"port": 1, "httpHeaders": []}}}],
             "initContainers": [{"name": "portcullis-init", "args": ["--skip-inbound-ports=25"],
                 "env": [{}]}]},
-        "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "containerStatuses": [{}]},
+        "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "startTime": "2026-01-31T12:00:00Z",
+            "containerStatuses": [{}]},
     });
     let kept = json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "p", "namespace": "n", "annotations": {"a": "b"}},
-        "spec": {"nodeName": "n", "containers": [
-            {"ports": [{"containerPort": 1}], "livenessProbe": {"httpGet": {"port": 1}}}],
+        "metadata": {"name": "p", "namespace": "n", "annotations": {"a": "b"},
+            "ownerReferences": [{"controller": true, "kind": "Job", "name": "j"}]},
+        "spec": {"hostNetwork": true, "nodeName": "n", "containers": [
+            {"name": "c", "ports": [{"containerPort": 1}], "livenessProbe": {"httpGet": {"port": 1}}}],
             "initContainers": [{"name": "portcullis-init", "args": ["--skip-inbound-ports=25"]}]},
-        "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]},
+        "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "startTime": "2026-01-31T12:00:00Z"},
     });
     assert_eq!(pruned(Kind::Pod, &text.to_string()), kept);
 }

@@ -20,6 +20,7 @@ use super::discover::discover;
 use super::latest_versions::LatestVersions;
 use super::metrics::WatchMetrics;
 use super::pending_batch::WatchUpdate;
+use super::unreadable::UnreadableObjects;
 use super::watch_status::WatchStatus;
 use policy_crds::{Object, ObjectKey};
 use policy_engine::source::{Change, WatchKey};
@@ -75,6 +76,7 @@ pub(super) struct Watch {
     key: WatchKey,
     optional: bool,
     keys: HashSet<ObjectKey>,
+    unreadable: UnreadableObjects,
     resource: Option<KindVersion>,
     /// The version to resume from; `None` if it has to be listed.
     last_version: Option<Version>,
@@ -93,6 +95,7 @@ impl Watch {
             key,
             optional,
             keys: HashSet::new(),
+            unreadable: UnreadableObjects::default(),
             resource: None,
             last_version: None,
             since: 0,
@@ -394,7 +397,8 @@ impl Watch {
         failure.map_or(Ok(is_current), Err)
     }
 
-    async fn send(&self, changes: Vec<Change>, version: Option<&Version>, listed: Option<u64>) {
+    async fn send(&mut self, changes: Vec<Change>, version: Option<&Version>, listed: Option<u64>) {
+        self.unreadable.note(&changes);
         let number = version.and_then(Version::number);
         if let (Some(version), None) = (version, number) {
             let version = version.as_str();

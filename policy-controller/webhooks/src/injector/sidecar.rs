@@ -1,7 +1,7 @@
 //! Names and numbers of the added parts of a pod.
 
 /// Name of the sidecar.
-pub const PROXY: &str = "portcullis-proxy";
+pub const PROXY: &str = policy_crds::annotation::PROXY_CONTAINER;
 /// Name of the init container.
 pub(super) const INIT: &str = policy_crds::annotation::INIT_CONTAINER;
 /// Port of redirected connections.

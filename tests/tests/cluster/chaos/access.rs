@@ -24,6 +24,7 @@ const LOOKS: Duration = Duration::from_secs(3);
 /// The right to read what is watched, save one kind.
 fn rights(without: Option<&str>) -> String {
     let mut rules = rbac::cluster_rules();
+    rules.extend(rbac::discovery_rules());
     rules.extend(rbac::namespace_rules());
     rules.extend(rbac::control_plane_rules());
     for rule in &mut rules {

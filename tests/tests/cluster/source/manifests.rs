@@ -49,6 +49,7 @@ pub(crate) fn all(namespace: &str) -> Vec<Manifest> {
     all.extend(trees(namespace));
     all.extend(workloads(namespace));
     all.extend(requests(namespace));
+    all.extend(discovered(namespace));
     all
 }
 
@@ -172,6 +173,24 @@ fn workloads(namespace: &str) -> Vec<Manifest> {
         cluster("Node", "spec: {podCIDR: 10.9.0.0/24, podCIDRs: [10.9.0.0/24]}"),
         manifest(object("v1", "ServiceAccount", namespace, ""), None),
     ]
+}
+
+/// What outbound discovery alone reads. The API server lets through no object that cannot be read, and
+/// nothing of the metadata is kept that discovery does not read.
+fn discovered(namespace: &str) -> Vec<Manifest> {
+    let service = format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: one, namespace: {namespace}}}\n\
+         spec: {{clusterIP: None, publishNotReadyAddresses: true, sessionAffinity: None, ports: \
+         [{{name: http, port: 80, targetPort: http}}, {{name: dns, port: 53, protocol: UDP}}]}}\n"
+    );
+    let slice = format!(
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {{name: one, namespace: \
+         {namespace}, labels: {{kubernetes.io/service-name: other}}}}\naddressType: IPv4\nports: \
+         [{{name: http, port: 8080, protocol: TCP}}]\nendpoints: [{{addresses: [10.1.2.3], \
+         conditions: {{ready: false, serving: true, terminating: true}}, nodeName: node-1, hints: \
+         {{forZones: [{{name: a}}]}}}}]\n"
+    );
+    [service, slice].map(|valid| manifest(valid, None)).into()
 }
 
 /// Requests that many policies name, and policies about them.
