@@ -6,10 +6,14 @@
 
 use policy_core::WorkloadKey;
 use policy_crds::{Object, parse_all};
-use policy_engine::{Compiled, ControllerConfig, compile_objects};
+use policy_engine::{
+    Compiled, ControllerConfig, DestinationKey, DestinationQuestion, DestinationScope, History,
+    Latest, PublishedDestination, compile_objects,
+};
 use policy_measure::Function;
 use serde_json::{Value, json};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
 const NAMESPACE: &str = "shop";
 
@@ -207,6 +211,89 @@ fn compile_port(name: &str, objects: fn() -> Vec<Object>) -> Function {
     })
 }
 
+/// A pod with a sidecar, the `number`th of 10,000.
+fn endpoint_pod(number: usize) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": format!("p{number}"), "namespace": NAMESPACE,
+            "labels": {"app": format!("app{}", number / 10), "portcullis.dev/proxy": "injected"},
+        },
+        "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 8080}]}]},
+        "status": {"phase": "Running", "podIPs": [{"ip": pod_address(number)}]},
+    })
+}
+
+fn pod_address(number: usize) -> String {
+    format!("10.42.{}.{}", number / 250, number % 250)
+}
+
+fn service(number: usize) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": format!("s{number}"), "namespace": NAMESPACE},
+        "spec": {
+            "clusterIPs": [format!("10.96.{}.{}", number / 250, number % 250)],
+            "internalTrafficPolicy": if number == 0 { "Local" } else { "Cluster" },
+            "ports": [{"port": 80}],
+        },
+    })
+}
+
+/// The slice of a Service of ten pods on as many nodes, the first of which is ready or not.
+fn slice(number: usize, first: bool) -> Value {
+    let endpoint = |pod: usize| {
+        json!({
+            "addresses": [pod_address(number * 10 + pod)], "nodeName": format!("n{pod}"),
+            "conditions": {"ready": pod != 0 || first}, "targetRef": {"kind": "Pod"},
+        })
+    };
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "name": format!("s{number}"), "namespace": NAMESPACE,
+            "labels": {"kubernetes.io/service-name": format!("s{number}")},
+        },
+        "addressType": "IPv4", "ports": [{"port": 8080}],
+        "endpoints": (0..10).map(endpoint).collect::<Vec<_>>(),
+    })
+}
+
+/// 10,000 pods of 1,000 Services, and 100 clients of a Service, each with what it was told.
+fn watched_services(
+    service_number: usize,
+    place: fn(usize) -> DestinationScope,
+) -> (History, Vec<Latest<Arc<PublishedDestination>>>) {
+    let services = (0..1000).flat_map(|number| [service(number), slice(number, true)]);
+    let all = services.chain((0..10_000).map(endpoint_pod));
+    let mut history = History::new(&ControllerConfig::default());
+    history.apply(all.map(|value| Ok(object(&value))).collect());
+    let port = NonZeroU16::new(80).expect("it is not 0");
+    let address = [10, 96, 0, u8::try_from(service_number).expect("a number of the first")].into();
+    let clients = (0..100).map(|client| {
+        let key = DestinationKey { address, port, scope: place(client) };
+        let question = DestinationQuestion::Address(key);
+        history.follow_destination(&question).expect("discovery is on")
+    });
+    let clients = clients.collect();
+    (history, clients)
+}
+
+/// Publishes the event of one endpoint of a Service to its 100 clients.
+fn publish_endpoint(
+    name: &str,
+    service_number: usize,
+    place: fn(usize) -> DestinationScope,
+) -> Function {
+    let setup = move || {
+        (watched_services(service_number, place), Some(object(&slice(service_number, false))))
+    };
+    Function::new(name, setup, |((history, clients), change)| {
+        history.apply(change.take().map(Ok).into_iter().collect());
+        clients.iter().filter(|client| client.has_changed()).count()
+    })
+}
+
 fn main() {
     policy_measure::main(vec![
         Function::shared("parse-pod", || pod(0, "no"), parse_all),
@@ -236,6 +323,10 @@ fn main() {
         }),
         resolve("resolve-one-of-10000-labelled-vertices", selecting_trees, || {
             object(&labelled(0, "/a"))
+        }),
+        publish_endpoint("publish-endpoint-to-100-clients", 1, |_| DestinationScope::All),
+        publish_endpoint("publish-endpoint-to-clients-on-100-nodes", 0, |client| {
+            DestinationScope::Node(format!("n{client}").into())
         }),
     ]);
 }
