@@ -131,6 +131,11 @@ readinessProbe:
 {{- if and .Values.admission.enabled (not .Values.admission.tls.secretName) (not .Values.watchNamespaces) }}true{{ end -}}
 {{- end }}
 
+{{/* Whether the controller tells sidecars what addresses lead to: "true" or nothing. It reads the whole cluster for that. */}}
+{{- define "portcullis.discovers" -}}
+{{- if not .Values.watchNamespaces }}true{{ end -}}
+{{- end }}
+
 {{/* Flags of `policy-controller run`, a YAML list. */}}
 {{- define "portcullis.controller.args" -}}
 {{- $v := .Values -}}

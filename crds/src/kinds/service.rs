@@ -67,6 +67,7 @@ fn is(spec: &Fields<'_>, name: &str, value: &str) -> bool {
 /// `clusterIPs`, or `clusterIP` where there is no list; `None` is that of a headless Service.
 fn cluster_addresses<'a>(spec: &Fields<'a>) -> Vec<JsonNode<'a>> {
     let listed = spec.get("clusterIPs").and_then(|node| node.list());
+    let listed = listed.filter(|list| !list.is_empty());
     let nodes = listed.unwrap_or_else(|| spec.get("clusterIP").into_iter().collect());
     nodes.into_iter().filter(|node| node.value() != "" && node.value() != "None").collect()
 }

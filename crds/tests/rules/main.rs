@@ -18,6 +18,7 @@ mod group_paths;
 mod inbound;
 mod kinds;
 mod messages;
+mod outbound;
 mod properties;
 mod remarks;
 mod requests;
