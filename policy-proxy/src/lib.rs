@@ -23,6 +23,7 @@ mod descriptors;
 pub mod discover;
 pub mod live_logs;
 pub mod log;
+pub mod outbound;
 pub mod redirect;
 pub mod run;
 pub mod sidecar;

@@ -1,0 +1,141 @@
+//! One destination: the last answer, and how old it is.
+
+use parking_lot::Mutex;
+use policy_core::destination::Destination;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What is known of a destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Knowledge {
+    /// Nothing: the controller has not answered yet.
+    Unanswered,
+    /// Nothing: the controller refuses to answer.
+    Refused {
+        /// The reason, for people.
+        reason: Arc<str>,
+    },
+    /// The last answer.
+    Known {
+        /// What the address leads to.
+        destination: Arc<Destination>,
+        /// True while the controller confirms the answer, and shortly after. If false, "meshed"
+        /// still holds, and "not meshed" is no knowledge any more.
+        is_fresh: bool,
+    },
+}
+
+/// Shortest time between two renewals of one entry.
+pub(super) const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A destination.
+#[derive(Debug)]
+pub(super) struct Entry<B> {
+    pub(super) address: SocketAddr,
+    pub(super) balancer: Mutex<B>,
+    /// Wakes those who wait for an answer.
+    pub(super) changed: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    answer: Answer,
+    /// The time since which the controller does not confirm the answer; absent: it does.
+    lost: Option<Instant>,
+    /// True while a renewal waits for its answer.
+    is_renewing: bool,
+    renewed: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Answer {
+    None,
+    Refused(Arc<str>),
+    Known(Arc<Destination>),
+}
+
+impl<B> Entry<B> {
+    pub(super) fn new(address: SocketAddr) -> Self
+    where
+        B: Default,
+    {
+        let state = State { answer: Answer::None, lost: None, is_renewing: false, renewed: None };
+        Self {
+            address,
+            balancer: Mutex::default(),
+            changed: Notify::new(),
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(super) fn state(&self, stale_unmeshed: Duration, now: Instant) -> Knowledge {
+        let state = self.state.lock();
+        match &state.answer {
+            Answer::None => Knowledge::Unanswered,
+            Answer::Refused(reason) => Knowledge::Refused { reason: Arc::clone(reason) },
+            Answer::Known(destination) => {
+                let age = state.lost.map(|lost| now.saturating_duration_since(lost));
+                let is_fresh = age.is_none_or(|age| age < stale_unmeshed);
+                Knowledge::Known { destination: Arc::clone(destination), is_fresh }
+            }
+        }
+    }
+
+    /// True if the last answer is a Service.
+    pub(super) fn is_service(&self) -> bool {
+        match &self.state.lock().answer {
+            Answer::Known(destination) => match &**destination {
+                Destination::Service(_) | Destination::UndeclaredPort(_) => true,
+                Destination::Unknown | Destination::Node | Destination::Workload(_) => false,
+            },
+            Answer::None | Answer::Refused(_) => false,
+        }
+    }
+
+    pub(super) fn answer(&self, destination: Arc<Destination>) {
+        let is_same = |state: &State| match &state.answer {
+            Answer::Known(known) => **known == *destination,
+            Answer::None | Answer::Refused(_) => false,
+        };
+        {
+            let mut state = self.state.lock();
+            // An equal answer keeps its address in memory, by which its readers know it.
+            if !is_same(&state) {
+                state.answer = Answer::Known(destination);
+            }
+            (state.lost, state.is_renewing) = (None, false);
+        }
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn refuse(&self, reason: &str) {
+        {
+            let mut state = self.state.lock();
+            state.answer = Answer::Refused(reason.into());
+            (state.lost, state.is_renewing) = (None, false);
+        }
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn lose(&self, now: Instant) {
+        let mut state = self.state.lock();
+        state.lost.get_or_insert(now);
+        // The next connection asks for everything anyway.
+        state.is_renewing = false;
+    }
+
+    /// Returns true if a renewal is due, and counts it as begun.
+    pub(super) fn begin_renewal(&self, now: Instant) -> bool {
+        let mut state = self.state.lock();
+        let age = state.renewed.map(|at| now.saturating_duration_since(at));
+        let may = !state.is_renewing && age.is_none_or(|age| age >= RENEWAL_INTERVAL);
+        if may {
+            (state.is_renewing, state.renewed) = (true, Some(now));
+        }
+        may
+    }
+}
