@@ -1,8 +1,10 @@
 //! The native service's messages: full states, changes, facts, revisions.
 //!
 //! The server keeps an [`EncodedPort`] per policy and feature set, and sends [`EncodedPort::full`] or
-//! the [`diff`] of two. The client applies either to a [`PortState`].
+//! the [`diff`] of two. The client applies either to a [`PortState`]. Destinations of outbound
+//! connections are in [`destination`].
 
+pub mod destination;
 mod downgrade;
 mod facts;
 mod header;

@@ -2,6 +2,7 @@
 //! them of generated input, and a test replays their corpora. Each check says in words what is wrong.
 
 pub mod compat;
+pub mod destination;
 pub mod detection;
 pub mod hello;
 pub mod http1;
@@ -21,9 +22,10 @@ pub use policy_engine::testing::trees;
 pub type Check = fn(&[u8]) -> Result<(), String>;
 
 /// Every target, with the folder of its corpus.
-pub const TARGETS: [(&str, Check); 13] = [
+pub const TARGETS: [(&str, Check); 14] = [
     ("agreement", replay::agreement),
     ("compat", compat::check),
+    ("destination", destination::check),
     ("detection", detection::check),
     ("hello", hello::check),
     ("http1", http1::check),
