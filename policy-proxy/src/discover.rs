@@ -1,14 +1,16 @@
-//! The client of policy discovery: controller stream → store. The only module that names
-//! `policy_proto`.
+//! The client of discovery: controller streams → store, and → table of destinations. The only module
+//! that names `policy_proto`.
 //!
 //! [`run`] watches the native service for the whole workload. If the server does not implement it
 //! (`UNIMPLEMENTED`), it falls back to Linkerd's `InboundServerPolicies`, one stream per port, and
-//! retries the native service from time to time.
+//! retries the native service from time to time. What connections lead to is asked on the same
+//! connection (`destination`), which ends and is made again with the policy stream.
 //!
 //! **Invariants.** Policy is accepted from the configured server identity alone. An update that
 //! cannot be applied as a whole is not applied: the last good policy stays. No number of responses
 //! makes the client call again without a delay.
 
+mod destination;
 mod linkerd;
 mod native;
 mod settings;
@@ -24,9 +26,10 @@ use policy_tls::identity::IdentityHandle;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use stream_end::pause;
+use stream_end::{StreamEnd, pause};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
 
 /// Keeps the store in sync with the controller until `shutdown`. It also advances the store's
 /// clock, so there must be exactly one of these per store. It never fails: every error is retried.
@@ -38,17 +41,20 @@ pub async fn run(
 ) {
     let config = Arc::new(config);
     let work = async {
-        tokio::join!(sweep(&store), follow(&config, &store, &identity));
+        tokio::join!(sweep(&config, &store), follow(&config, &store, &identity));
     };
     shutdown.run_until_cancelled(work).await;
 }
 
-async fn sweep(store: &PolicyStore) {
+async fn sweep(config: &DiscoverConfig, store: &PolicyStore) {
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         store.sweep();
+        if let Some(table) = &config.destinations {
+            table.sweep();
+        }
     }
 }
 
@@ -63,23 +69,35 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
             control::Bounds { connect: config.connect_timeout, keep_alive: config.keep_alive };
         let own = credentials(identity.clone());
         let ended = match control::connect(&config.controller, bounds, own).await {
-            Ok(channel) => {
-                let ended = client.session(channel.clone()).await;
-                if ended.is_unimplemented() {
-                    tracing::info!(controller = %config.controller, "the controller does not implement PolicyDiscovery: using Linkerd's InboundServerPolicies");
-                    // Bounded, so that the native service is retried.
-                    linkerd::run(config, store, channel).await
-                } else {
-                    ended
-                }
-            }
+            Ok(channel) => tokio::select! {
+                ended = follow_policies(config, &mut client, channel.clone()) => ended,
+                never = destination::follow(config, channel) => match never {},
+            },
             Err(error) => error.into(),
         };
+        if let Some(table) = &config.destinations {
+            table.lose_all();
+        }
         store.telemetry().discovery.ended.inc();
         store.lose_all();
         backoff.settle(begun.elapsed());
         pause(&mut backoff, &ended, &config.controller).await;
     }
+}
+
+/// Follows the policies of the workload, until the stream or the connection ends.
+async fn follow_policies(
+    config: &Arc<DiscoverConfig>,
+    client: &mut native::Client,
+    channel: Channel,
+) -> StreamEnd {
+    let ended = client.session(channel.clone()).await;
+    if !ended.is_unimplemented() {
+        return ended;
+    }
+    tracing::info!(controller = %config.controller, "the controller does not implement PolicyDiscovery: using Linkerd's InboundServerPolicies");
+    // Bounded, so that the native service is retried.
+    linkerd::run(config, client.store(), channel).await
 }
 
 /// Waits for the proxy's identity if the controller requires one, so that an ordinary start is no

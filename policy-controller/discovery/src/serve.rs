@@ -1,16 +1,19 @@
-//! Serves policies over gRPC: Linkerd's `InboundServerPolicies` and our `PolicyDiscovery`, beside
-//! `grpc.health.v1`. The contract for clients is `docs/watch-api.md`.
+//! Serves policies over gRPC: Linkerd's `InboundServerPolicies` and our `PolicyDiscovery`; the
+//! destinations of connections: `DestinationDiscovery`; and `grpc.health.v1`. The contract for clients
+//! is `docs/watch-api.md`.
 //!
 //! ```text
 //! listener ──▶ one task per connection (age, keep-alive, drain)
 //!                ├─ compat: one stream per port, whole messages
 //!                ├─ native: one stream per workload, changes by key, ACK and NACK ──▶ applied
+//!                ├─ destination: one stream per workload, for all that it connects to
 //!                └─ health
 //! ```
 //! Streams read the newest value from watch channels when their client can take it, so a slow
 //! client skips states and delays no other. Encodings are shared (see `cache`).
 //!
-//! **Invariants.** Sees [`Policies`](policy_engine::Policies) and nothing behind it. Never answers by a
+//! **Invariants.** Sees [`Policies`](policy_engine::Policies) and
+//! [`Destinations`](policy_engine::Destinations), and nothing behind them. Never answers by a
 //! guess: a policy that is not known yet is `UNAVAILABLE`. Every stream ends with OK when its
 //! connection is to end.
 
@@ -25,6 +28,7 @@ mod codec;
 mod compat;
 mod config;
 mod core;
+mod destination;
 mod encodings;
 mod forward;
 mod health;

@@ -11,9 +11,11 @@
 )]
 
 pub mod client;
+mod destinations;
 mod index;
 pub mod mesh;
 
+pub use destinations::DestinationIndex;
 pub use index::{
     Harness, Index, PATIENCE, QUIET, policy, port, revision, routed, soon, with_host_table,
 };

@@ -71,7 +71,8 @@ pub async fn start_embedded<S: Source>(
     let options = encode_options(&config);
     let serve = ServeConfig { listen: addr, ..ServeConfig::default() };
     let controller = start(config, source);
-    let server = Server::new(controller.policies.clone(), serve, options);
+    let server = Server::new(controller.policies.clone(), serve, options)
+        .with_destinations(controller.destinations.clone());
     let (applied, metrics) = (server.applied(), server.metrics());
     let stop = CancellationToken::new();
     let served = tokio::spawn(server.serve(listener, stop.clone()));

@@ -1,6 +1,7 @@
 //! The thread that owns the index, so that compiling holds up no stream.
 
 use super::error::RunError;
+use policy_engine::Destinations;
 use policy_engine::IndexMetrics;
 use policy_engine::ReviewHandle;
 use policy_engine::config::ControllerConfig;
@@ -25,6 +26,7 @@ pub(super) struct Index {
 /// Handles on the index for the rest of the process.
 pub(super) struct Handles {
     pub(super) policies: Policies,
+    pub(super) destinations: Destinations,
     pub(super) diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
     pub(super) conditions: ConditionsHandle,
     pub(super) review: ReviewHandle,
@@ -89,6 +91,7 @@ impl Handles {
     fn of(controller: &mut Controller) -> Self {
         Self {
             policies: controller.policies.clone(),
+            destinations: controller.destinations.clone(),
             diagnostics: controller.diagnostics.clone(),
             conditions: controller.conditions.clone(),
             review: controller.review.clone(),

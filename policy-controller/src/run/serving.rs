@@ -70,7 +70,8 @@ impl Serving {
         let options = encode_options(&self.controller);
         let policies: Policies = handles.policies.clone();
         let server =
-            Server::with_access(policies, self.serve.clone(), options, access, Some(stale));
+            Server::with_access(policies, self.serve.clone(), options, access, Some(stale))
+                .with_destinations(handles.destinations.clone());
         admin.register(|registry| server.metrics().register(registry));
         let listener = admin::bind("gRPC (--grpc-addr)", self.auth.grpc).await?;
         let grpc = listener.local_addr()?;

@@ -61,6 +61,11 @@ impl Client {
         Self { config, store, ports: BTreeMap::new(), workload: None, node }
     }
 
+    /// The store that policies are applied to.
+    pub(super) fn store(&self) -> &PolicyStore {
+        &self.store
+    }
+
     /// Runs one stream to its end. Applied policies outlive it.
     pub(super) async fn session(&mut self, channel: Channel) -> StreamEnd {
         let streams = self.store.telemetry().discovery.streams.clone();

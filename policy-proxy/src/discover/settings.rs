@@ -1,6 +1,7 @@
 //! Configuration of the policy stream.
 
 use crate::live_logs::LiveLogs;
+use crate::outbound::table::Demand;
 use policy_core::Facts;
 use policy_proto::workload::parse_workload;
 use policy_server::DefaultGateways;
@@ -32,6 +33,8 @@ pub struct DiscoverConfig {
     pub gateways: DefaultGateways,
     /// Applies the log settings that the controller sends; absent: they are ignored.
     pub logs: Option<Arc<LiveLogs>>,
+    /// Asks what connections lead to, and takes the answers; absent: nothing is asked.
+    pub destinations: Option<Arc<dyn Demand>>,
     /// Timeout of a connect.
     pub connect_timeout: Duration,
     /// Timeout of the first message of a stream; absent: none.
@@ -61,6 +64,7 @@ impl DiscoverConfig {
             facts: Arc::new(Facts::default()),
             gateways: DefaultGateways::of_process(),
             logs: None,
+            destinations: None,
             connect_timeout: Duration::from_secs(5),
             initial_timeout: None,
             idle_timeout: None,

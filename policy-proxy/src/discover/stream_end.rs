@@ -139,4 +139,4 @@ fn describe(status: &Status) -> String {
 }
 
 /// Log target that operators filter by.
-const TARGET: &str = "policy_proxy::discover";
+pub(super) const TARGET: &str = "policy_proxy::discover";

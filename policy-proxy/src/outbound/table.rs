@@ -7,11 +7,13 @@
 //! **Invariants.** The number of entries is bounded. An entry with connections never goes. "Meshed"
 //! is known until another answer; "not meshed" is known only while the controller confirms it.
 
+mod demand;
 mod entries;
 mod entry;
 #[cfg(test)]
 mod tests;
 
+pub use demand::Demand;
 pub use entry::Knowledge;
 
 use entries::Entries;
@@ -153,6 +155,14 @@ impl<B> DestinationTable<B> {
     pub fn refuse(&self, address: SocketAddr, reason: &str) {
         if let Some(entry) = self.shared.entries.lock().get(address) {
             entry.refuse(reason);
+        }
+    }
+
+    /// Notes that the controller does not confirm the answer about this address any more: it ages
+    /// until the next answer.
+    pub fn lose(&self, address: SocketAddr) {
+        if let Some(entry) = self.shared.entries.lock().get(address) {
+            entry.lose(Instant::now());
         }
     }
 

@@ -1,10 +1,9 @@
 //! Encodings shared between the streams that send them.
 //!
 //! An encoding lives as long as some stream holds it: a stream keeps what it sent last, to know
-//! what changed. Nothing is kept for policies without a watch.
+//! what changed. Nothing is kept for values without a watch.
 
 use parking_lot::Mutex;
-use policy_core::ServerPolicy;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Weak};
@@ -12,53 +11,53 @@ use std::sync::{Arc, Weak};
 /// Entries looked through at once for dead ones, at least.
 const MIN_PURGE: usize = 64;
 
-/// Encodings by policy and by whatever else they depend on.
+/// Encodings by the value of type `T` that they encode, and by whatever else they depend on.
 #[derive(Debug)]
-pub(crate) struct Cache<K, V> {
-    entries: Mutex<Entries<K, V>>,
+pub(crate) struct Cache<T, K, V> {
+    entries: Mutex<Entries<T, K, V>>,
 }
 
 #[derive(Debug)]
-struct Entries<K, V> {
-    map: HashMap<(usize, K), Entry<V>>,
+struct Entries<T, K, V> {
+    map: HashMap<(usize, K), Entry<T, V>>,
     purge_at: usize,
 }
 
 #[derive(Debug)]
-struct Entry<V> {
-    /// Keeps the policy's address from being given to another.
-    policy: Weak<ServerPolicy>,
+struct Entry<T, V> {
+    /// Keeps the encoded value's address from being given to another.
+    encoded: Weak<T>,
     value: Weak<V>,
 }
 
-impl<K, V> Default for Cache<K, V> {
+impl<T, K, V> Default for Cache<T, K, V> {
     fn default() -> Self {
         Self { entries: Mutex::new(Entries { map: HashMap::new(), purge_at: MIN_PURGE }) }
     }
 }
 
-impl<K: Eq + Hash, V> Cache<K, V> {
-    /// The encoding of `policy` under `key`, if some stream holds it.
-    pub(crate) fn known(&self, policy: &Arc<ServerPolicy>, key: K) -> Option<Arc<V>> {
-        let at = (Arc::as_ptr(policy).addr(), key);
+impl<T, K: Eq + Hash, V> Cache<T, K, V> {
+    /// The encoding of `encoded` under `key`, if some stream holds it.
+    pub(crate) fn known(&self, encoded: &Arc<T>, key: K) -> Option<Arc<V>> {
+        let at = (Arc::as_ptr(encoded).addr(), key);
         self.entries.lock().map.get(&at)?.value.upgrade()
     }
 
-    /// The encoding of `policy` under `key`, made by `encode` unless some stream holds it. The flag
+    /// The encoding of `encoded` under `key`, made by `encode` unless some stream holds it. The flag
     /// says whether it was made.
     pub(crate) fn get(
         &self,
-        policy: &Arc<ServerPolicy>,
+        encoded: &Arc<T>,
         key: K,
         encode: impl FnOnce(&K) -> V,
     ) -> (Arc<V>, bool) {
-        let at = (Arc::as_ptr(policy).addr(), key);
+        let at = (Arc::as_ptr(encoded).addr(), key);
         if let Some(value) = self.entries.lock().map.get(&at).and_then(|e| e.value.upgrade()) {
             return (value, false);
         }
         // Not under the lock: a large policy takes milliseconds.
         let value = Arc::new(encode(&at.1));
-        let entry = Entry { policy: Arc::downgrade(policy), value: Arc::downgrade(&value) };
+        let entry = Entry { encoded: Arc::downgrade(encoded), value: Arc::downgrade(&value) };
         let mut entries = self.entries.lock();
         entries.purge();
         entries.map.insert(at, entry);
@@ -71,14 +70,14 @@ impl<K: Eq + Hash, V> Cache<K, V> {
     }
 }
 
-impl<K: Eq + Hash, V> Entries<K, V> {
+impl<T, K: Eq + Hash, V> Entries<T, K, V> {
     /// Drops dead entries whenever the map has doubled, so that it costs a constant per insertion.
     fn purge(&mut self) {
         if self.map.len() < self.purge_at {
             return;
         }
         self.map
-            .retain(|_, entry| entry.value.strong_count() > 0 && entry.policy.strong_count() > 0);
+            .retain(|_, entry| entry.value.strong_count() > 0 && entry.encoded.strong_count() > 0);
         self.purge_at = self.map.len().saturating_mul(2).max(MIN_PURGE);
     }
 }

@@ -78,7 +78,7 @@ impl Encoded {
 #[derive(Clone, Debug)]
 pub(crate) struct Compat {
     core: Arc<Core>,
-    cache: Arc<Cache<CacheKey, SharedPart>>,
+    cache: Arc<Cache<ServerPolicy, CacheKey, SharedPart>>,
     options: EncodeOptions,
     /// True once the log line about pod gateways was written.
     gateways_logged: Arc<AtomicBool>,

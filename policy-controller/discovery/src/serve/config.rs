@@ -17,6 +17,8 @@ pub struct ServeConfig {
     pub max_concurrent_streams: u32,
     /// Ports of one native watch that the workload does not declare.
     pub max_ports_per_stream: usize,
+    /// Lookups of one stream of destinations: as many as a sidecar keeps.
+    pub max_lookups_per_stream: usize,
     /// Largest message accepted from a client, in bytes.
     pub max_request_bytes: usize,
     /// Largest policy sent to a compatible client, in bytes. gRPC libraries refuse more than 4 MiB
@@ -48,6 +50,7 @@ impl Default for ServeConfig {
             max_connections_per_peer: 128,
             max_concurrent_streams: 1024,
             max_ports_per_stream: 256,
+            max_lookups_per_stream: 4096,
             max_request_bytes: 256 * 1024,
             max_policy_bytes: 4 * 1024 * 1024,
             max_update_bytes: 16 * 1024 * 1024,

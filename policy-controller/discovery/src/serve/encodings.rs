@@ -34,7 +34,7 @@ pub(crate) type Features = Arc<BTreeSet<Feature>>;
 #[derive(Clone, Debug)]
 pub(crate) struct Encodings {
     pub(crate) core: Arc<Core>,
-    cache: Arc<Cache<Features, Encoding>>,
+    cache: Arc<Cache<ServerPolicy, Features, Encoding>>,
 }
 
 impl Encodings {

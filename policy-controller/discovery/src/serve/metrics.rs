@@ -39,6 +39,12 @@ impl Method {
         grpc_method: "Watch",
         grpc_type: "bidi_stream",
     };
+    /// `DestinationDiscovery.Watch`.
+    pub(crate) const DESTINATIONS: Self = Self {
+        grpc_service: "portcullis.policy.v1.DestinationDiscovery",
+        grpc_method: "Watch",
+        grpc_type: "bidi_stream",
+    };
     /// `OutboundPolicies.Get`, which is forwarded.
     pub(crate) const OUTBOUND_GET: Self = Self {
         grpc_service: "io.linkerd.proxy.outbound.OutboundPolicies",
@@ -117,6 +123,7 @@ policy_core::metrics! {
         nacks: Family<Refusal, Counter> = "policy_watch_nacks", "Updates that clients refused";
         holding: Gauge = "policy_watch_held_streams",
             "Streams held because this replica lags behind the state that their client has";
+        lookups: Gauge = "policy_watch_open_lookups", "Destinations that clients follow";
     }
     with { pub access: AuthzMetrics; }
 }
@@ -128,6 +135,14 @@ impl ServeMetrics {
 
     pub(crate) fn hold(&self) -> GaugeGuard {
         GaugeGuard::new(self.holding.clone())
+    }
+
+    pub(crate) fn lookup(&self) -> GaugeGuard {
+        GaugeGuard::new(self.lookups.clone())
+    }
+
+    pub(crate) fn refused_lookup(&self) {
+        self.refused.get_or_create(&Refusal { reason: "lookups_per_stream" }).inc();
     }
 
     pub(crate) fn refused_connection(&self) {

@@ -8,7 +8,8 @@ use super::listener::{BoundListener, Transport};
 use super::metrics::ServeMetrics;
 use super::report::ReportConfig;
 use super::stale::StaleNotice;
-use super::{compat, forward, health, listener, native, report};
+use super::{compat, destination, forward, health, listener, native, report};
+use policy_engine::Destinations;
 use policy_engine::handles::Policies;
 use policy_proto::compat::EncodeOptions;
 use policy_server::{Allowance, TlsError, TlsFiles, TlsHandle};
@@ -28,6 +29,7 @@ pub struct Server {
     guard: Option<policy_enforce::PolicyLayer>,
     report: ReportConfig,
     outbound: Option<forward::Forward>,
+    destinations: Option<Destinations>,
 }
 
 impl Server {
@@ -59,7 +61,14 @@ impl Server {
             sessions: AtomicU64::new(0),
         };
         let report = ReportConfig { replica: "".into(), overviews: None };
-        Self { core: Arc::new(core), options, guard: None, report, outbound: None }
+        Self {
+            core: Arc::new(core),
+            options,
+            guard: None,
+            report,
+            outbound: None,
+            destinations: None,
+        }
     }
 
     /// Enforces the policies of `guard` on requests over TLS, before they reach the services.
@@ -88,6 +97,13 @@ impl Server {
     #[must_use]
     pub fn with_outbound(mut self, to: ControllerAddress, tls: Option<TlsHandle>) -> Self {
         self.outbound = Some(forward::Forward::new(self.core.clone(), to, tls));
+        self
+    }
+
+    /// Serves what addresses and ports lead to. Without this the service is unimplemented here.
+    #[must_use]
+    pub fn with_destinations(mut self, destinations: Destinations) -> Self {
+        self.destinations = Some(destinations);
         self
     }
 
@@ -124,6 +140,10 @@ impl Server {
             .add_service(health.into_service());
         if let Some(outbound) = self.outbound {
             routes = routes.add_service(outbound);
+        }
+        if let Some(destinations) = self.destinations {
+            let core = self.core.clone();
+            routes = routes.add_service(destination::Destination::new(core, destinations));
         }
         let routes = routes.prepare();
         listener::run(listeners, routes, self.core, self.guard, shutdown).await;

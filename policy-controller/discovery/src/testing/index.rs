@@ -1,5 +1,6 @@
 //! A stand-in for the index and a server over it, for the tests of this module.
 
+use super::destinations::DestinationIndex;
 use crate::serve::{AckRegistry, ServeConfig, ServeMetrics, Server};
 use parking_lot::Mutex;
 use policy_core::{
@@ -125,6 +126,8 @@ pub struct Index {
     seen: watch::Sender<Arc<SourceProgress>>,
     refresh: Arc<Notify>,
     before_port: Arc<Mutex<Option<Act>>>,
+    /// What addresses and ports lead to.
+    pub destinations: DestinationIndex,
 }
 
 type Act = Box<dyn FnOnce(&Index) + Send>;
@@ -140,6 +143,7 @@ impl Index {
             seen: watch::Sender::new(Arc::new(seen)),
             refresh: Arc::default(),
             before_port: Arc::default(),
+            destinations: DestinationIndex::new(requests.clone()),
         };
         let (synced, seen) = (index.synced.subscribe(), index.seen.subscribe());
         let policies = Policies::new(requests, synced, seen, index.refresh.clone());
@@ -179,10 +183,12 @@ impl Index {
                 _ = reply.send(port);
             }
             Request::Workloads(reply) => _ = reply.send(workloads.keys().cloned().collect()),
+            Request::Destination(question, reply) => {
+                _ = reply.send(ready.map(|()| self.destinations.follow(&question)));
+            }
+            Request::ClientPlace(key, reply) => _ = reply.send(self.destinations.place(&key)),
             // What `serve` never asks stays without an answer.
-            Request::Destination(..)
-            | Request::ClientPlace(..)
-            | Request::Conditions(_)
+            Request::Conditions(_)
             | Request::DesiredConditions(_)
             | Request::Objects(..)
             | Request::Snapshot(_)
@@ -331,7 +337,8 @@ impl Harness {
     pub async fn with(config: ServeConfig) -> Self {
         let (index, policies) = Index::start();
         let options = EncodeOptions::default();
-        let server = Server::new(policies, config, options);
+        let server =
+            Server::new(policies, config, options).with_destinations(index.destinations.handle());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();

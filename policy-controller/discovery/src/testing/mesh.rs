@@ -181,7 +181,8 @@ impl Mesh {
         let access = AuthzConfig { identity_suffix: SUFFIX.into(), ..access };
         let (stale, stale_receiver) = watch::channel(StaleNotice::default());
         let server =
-            Server::with_access(policies.clone(), config, options, access, Some(stale_receiver));
+            Server::with_access(policies.clone(), config, options, access, Some(stale_receiver))
+                .with_destinations(index.destinations.handle());
         let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
         let tls = server.load_tls(authority.write(directory.path(), CONTROLLER)).await.unwrap();
         let server = finish(server, tls.clone());

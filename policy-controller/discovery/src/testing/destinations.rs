@@ -1,0 +1,80 @@
+//! A stand-in for what the engine knows of destinations.
+
+use parking_lot::Mutex;
+use policy_core::{Destination, WorkloadKey};
+use policy_engine::request::Requests;
+use policy_engine::{
+    ClientPlace, DestinationKey, DestinationQuestion, DestinationScope, Destinations, Latest,
+    PublishedDestination, ScopeKind, latest,
+};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+type Channel = latest::Sender<Arc<PublishedDestination>>;
+
+/// What addresses and ports lead to. What was not set leads to nobody.
+#[derive(Clone)]
+pub struct DestinationIndex {
+    requests: Requests,
+    channels: Arc<Mutex<BTreeMap<DestinationQuestion, Channel>>>,
+    places: Arc<Mutex<BTreeMap<WorkloadKey, ClientPlace>>>,
+}
+
+impl DestinationIndex {
+    pub(super) fn new(requests: Requests) -> Self {
+        Self { requests, channels: Arc::default(), places: Arc::default() }
+    }
+
+    /// The handle that `serve` gets.
+    pub fn handle(&self) -> Destinations {
+        Destinations::new(self.requests.clone())
+    }
+
+    /// Sets what an address leads to, for all clients.
+    pub fn set(&self, address: &str, destination: Destination) {
+        let published = PublishedDestination { destination, needs: ScopeKind::All };
+        self.publish(address, DestinationScope::All, published);
+    }
+
+    /// Sets what an address leads to, for the clients of a scope.
+    pub fn publish(&self, address: &str, scope: DestinationScope, published: PublishedDestination) {
+        self.channel(&question(address, scope), |channel| channel.send(Arc::new(published)));
+    }
+
+    /// Returns the number of those who follow an address, for the clients of a scope.
+    pub fn followers(&self, address: &str, scope: DestinationScope) -> usize {
+        self.channel(&question(address, scope), Channel::receivers)
+    }
+
+    /// Sets where a workload is.
+    pub fn put(&self, key: &WorkloadKey, place: ClientPlace) {
+        self.places.lock().insert(key.clone(), place);
+    }
+
+    pub(super) fn place(&self, key: &WorkloadKey) -> Option<ClientPlace> {
+        self.places.lock().get(key).cloned()
+    }
+
+    pub(super) fn follow(
+        &self,
+        question: &DestinationQuestion,
+    ) -> Latest<Arc<PublishedDestination>> {
+        self.channel(question, Channel::subscribe)
+    }
+
+    fn channel<T>(&self, question: &DestinationQuestion, act: impl FnOnce(&Channel) -> T) -> T {
+        let mut channels = self.channels.lock();
+        let nobody = || {
+            let (destination, needs) = (Destination::Unknown, ScopeKind::All);
+            latest::channel(Arc::new(PublishedDestination { destination, needs }))
+        };
+        act(channels.entry(question.clone()).or_insert_with(nobody))
+    }
+}
+
+fn question(address: &str, scope: DestinationScope) -> DestinationQuestion {
+    let address: SocketAddr = address.parse().unwrap();
+    let port = super::port(address.port());
+    DestinationQuestion::Address(DestinationKey { address: address.ip(), port, scope })
+}

@@ -1,0 +1,56 @@
+//! A table as the client of discovery sees it, whatever the data path keeps in it.
+
+use super::DestinationTable;
+use policy_core::destination::Destination;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What is asked, and who takes the answers. The methods are those of [`DestinationTable`].
+pub trait Demand: fmt::Debug + Send + Sync {
+    /// Returns the count of changes of [`wanted`](Self::wanted).
+    fn demand(&self) -> watch::Receiver<u64>;
+    /// Returns the wanted addresses, each with the serial number of its demand.
+    fn wanted(&self) -> Vec<(SocketAddr, u64)>;
+    /// Takes an answer.
+    fn answer(&self, address: SocketAddr, destination: Arc<Destination>);
+    /// Takes a refusal.
+    fn refuse(&self, address: SocketAddr, reason: &str);
+    /// Notes that an answer is not confirmed any more.
+    fn lose(&self, address: SocketAddr);
+    /// Notes that no answer is confirmed any more.
+    fn lose_all(&self);
+    /// Drops what was not used for its time.
+    fn sweep(&self);
+}
+
+impl<B: Send> Demand for DestinationTable<B> {
+    fn demand(&self) -> watch::Receiver<u64> {
+        self.demand()
+    }
+
+    fn wanted(&self) -> Vec<(SocketAddr, u64)> {
+        self.wanted()
+    }
+
+    fn answer(&self, address: SocketAddr, destination: Arc<Destination>) {
+        self.answer(address, destination);
+    }
+
+    fn refuse(&self, address: SocketAddr, reason: &str) {
+        self.refuse(address, reason);
+    }
+
+    fn lose(&self, address: SocketAddr) {
+        self.lose(address);
+    }
+
+    fn lose_all(&self) {
+        self.lose_all();
+    }
+
+    fn sweep(&self) {
+        self.sweep();
+    }
+}
