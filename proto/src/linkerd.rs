@@ -9,6 +9,9 @@
 )]
 
 #[rustfmt::skip]
+#[path = "gen/io.linkerd.proxy.destination.rs"]
+pub mod destination;
+#[rustfmt::skip]
 #[path = "gen/io.linkerd.proxy.grpc_route.rs"]
 pub mod grpc_route;
 #[rustfmt::skip]
@@ -29,3 +32,12 @@ pub mod meta;
 #[rustfmt::skip]
 #[path = "gen/io.linkerd.proxy.net.rs"]
 pub mod net;
+#[rustfmt::skip]
+#[path = "gen/io.linkerd.proxy.opaque_route.rs"]
+pub mod opaque_route;
+#[rustfmt::skip]
+#[path = "gen/io.linkerd.proxy.outbound.rs"]
+pub mod outbound;
+#[rustfmt::skip]
+#[path = "gen/io.linkerd.proxy.tls_route.rs"]
+pub mod tls_route;

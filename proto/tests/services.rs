@@ -9,7 +9,7 @@
 )]
 
 use linkerd2_proxy_api as theirs;
-use policy_proto::linkerd::{identity, inbound};
+use policy_proto::linkerd::{destination, identity, inbound, outbound};
 use policy_proto::messages;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -51,6 +51,12 @@ async fn both_generations_of_clients_call_the_same_methods() {
     _ = ours.watch_port(inbound::PortSpec::default()).await;
     let mut ours = identity::identity_client::IdentityClient::new(called.clone());
     _ = ours.certify(identity::CertifyRequest::default()).await;
+    let mut ours = destination::destination_client::DestinationClient::new(called.clone());
+    _ = ours.get(destination::GetDestination::default()).await;
+    _ = ours.get_profile(destination::GetDestination::default()).await;
+    let mut ours = outbound::outbound_policies_client::OutboundPoliciesClient::new(called.clone());
+    _ = ours.get(outbound::TrafficSpec::default()).await;
+    _ = ours.watch(outbound::TrafficSpec::default()).await;
     let of_ours = called.take();
     let mut theirs =
         theirs::inbound::inbound_server_policies_client::InboundServerPoliciesClient::new(
@@ -60,16 +66,28 @@ async fn both_generations_of_clients_call_the_same_methods() {
     _ = theirs.watch_port(theirs::inbound::PortSpec::default()).await;
     let mut theirs = theirs::identity::identity_client::IdentityClient::new(called.clone());
     _ = theirs.certify(theirs::identity::CertifyRequest::default()).await;
+    let mut theirs =
+        theirs::destination::destination_client::DestinationClient::new(called.clone());
+    _ = theirs.get(theirs::destination::GetDestination::default()).await;
+    _ = theirs.get_profile(theirs::destination::GetDestination::default()).await;
+    let mut theirs =
+        theirs::outbound::outbound_policies_client::OutboundPoliciesClient::new(called.clone());
+    _ = theirs.get(theirs::outbound::TrafficSpec::default()).await;
+    _ = theirs.watch(theirs::outbound::TrafficSpec::default()).await;
     assert_eq!(of_ours, called.take());
-    assert_eq!(of_ours.len(), 3);
+    assert_eq!(of_ours.len(), 7);
 }
 
 #[test]
 fn services_are_served_under_the_names_they_are_called_by() {
+    use theirs::destination::destination_server as their_destination;
     use theirs::identity::identity_server as their_identity;
     use theirs::inbound::inbound_server_policies_server as their_inbound;
+    use theirs::outbound::outbound_policies_server as their_outbound;
     assert_eq!(inbound::inbound_server_policies_server::SERVICE_NAME, their_inbound::SERVICE_NAME);
     assert_eq!(identity::identity_server::SERVICE_NAME, their_identity::SERVICE_NAME);
+    assert_eq!(destination::destination_server::SERVICE_NAME, their_destination::SERVICE_NAME);
+    assert_eq!(outbound::outbound_policies_server::SERVICE_NAME, their_outbound::SERVICE_NAME);
     assert_eq!(
         messages::policy_discovery_server::SERVICE_NAME,
         "portcullis.policy.v1.PolicyDiscovery"
