@@ -1,12 +1,12 @@
-//! Serves policies over gRPC: Linkerd's `InboundServerPolicies` and our `PolicyDiscovery`; the
-//! destinations of connections: `DestinationDiscovery`; and `grpc.health.v1`. The contract for clients
-//! is `docs/watch-api.md`.
+//! Serves policies over gRPC: Linkerd's `InboundServerPolicies` and our `PolicyDiscovery`, beside
+//! Linkerd's `Destination` and `OutboundPolicies`, and `grpc.health.v1`. The contract for clients is
+//! `docs/watch-api.md`.
 //!
 //! ```text
 //! listener ──▶ one task per connection (age, keep-alive, drain)
 //!                ├─ compat: one stream per port, whole messages
 //!                ├─ native: one stream per workload, changes by key, ACK and NACK ──▶ applied
-//!                ├─ destination: one stream per workload, for all that it connects to
+//!                ├─ linkerd_discovery: one stream per name or address
 //!                └─ health
 //! ```
 //! Streams read the newest value from watch channels when their client can take it, so a slow
@@ -32,6 +32,7 @@ mod destination;
 mod encodings;
 mod forward;
 mod health;
+mod linkerd_discovery;
 mod listener;
 mod metrics;
 mod native;

@@ -8,6 +8,9 @@
 //! | loopback, in plaintext | everything |
 //! | any other caller | nothing |
 //!
+//! Where connections lead, any identity of the mesh may ask, and loopback: it is what DNS and a
+//! connection tell it, too.
+//!
 //! A workload that does not exist and one that a caller may not watch look alike to callers of other
 //! namespaces. Nothing here ends in `INVALID_ARGUMENT` or `FAILED_PRECONDITION`: Linkerd's proxies
 //! take those as final.
@@ -206,10 +209,25 @@ impl Authorizer {
         Ok((state, grant))
     }
 
-    /// Returns the status for a caller that may see policies, and is not the workload that it names.
-    pub(crate) fn not_a_workload(&self, caller: &Caller) -> Status {
-        self.metrics.refused(RejectReason::OtherIdentity);
-        caller.refusal("destinations are for workloads of the mesh, each for its own connections")
+    /// Authorizes `caller` to learn where connections lead.
+    pub(crate) fn may_discover(&self, caller: &Caller) -> Result<WatchGrant, Status> {
+        self.admit(caller)?;
+        match caller {
+            Caller::Mesh(_) | Caller::Controller(_) | Caller::Loopback => {}
+            Caller::Viewer(viewer) if viewer.identity().is_some() => {}
+            Caller::Viewer(_) | Caller::Anonymous => {
+                self.metrics.refused(RejectReason::OtherIdentity);
+                return Err(caller.refusal("destinations are for identities of the mesh"));
+            }
+        }
+        Ok(WatchGrant {
+            identity: None,
+            own: false,
+            expires: caller.expires(),
+            stale: self.stale.clone(),
+            stale_before: self.stale.borrow().times,
+            metrics: self.metrics.clone(),
+        })
     }
 
     /// Checks that `caller` may see the status of every object of the cluster.

@@ -39,19 +39,25 @@ impl Method {
         grpc_method: "Watch",
         grpc_type: "bidi_stream",
     };
-    /// `DestinationDiscovery.Watch`.
-    pub(crate) const DESTINATIONS: Self = Self {
-        grpc_service: "portcullis.policy.v1.DestinationDiscovery",
-        grpc_method: "Watch",
-        grpc_type: "bidi_stream",
+    /// `Destination.Get`.
+    pub(crate) const DESTINATION_GET: Self = Self {
+        grpc_service: "io.linkerd.proxy.destination.Destination",
+        grpc_method: "Get",
+        grpc_type: "server_stream",
     };
-    /// `OutboundPolicies.Get`, which is forwarded.
+    /// `Destination.GetProfile`.
+    pub(crate) const DESTINATION_PROFILE: Self = Self {
+        grpc_service: "io.linkerd.proxy.destination.Destination",
+        grpc_method: "GetProfile",
+        grpc_type: "server_stream",
+    };
+    /// `OutboundPolicies.Get`.
     pub(crate) const OUTBOUND_GET: Self = Self {
         grpc_service: "io.linkerd.proxy.outbound.OutboundPolicies",
         grpc_method: "Get",
         grpc_type: "unary",
     };
-    /// `OutboundPolicies.Watch`, which is forwarded, and every other method of that service.
+    /// `OutboundPolicies.Watch`, and every other method of that service where it is forwarded.
     pub(crate) const OUTBOUND_WATCH: Self = Self {
         grpc_service: "io.linkerd.proxy.outbound.OutboundPolicies",
         grpc_method: "Watch",

@@ -8,7 +8,7 @@ use super::listener::{BoundListener, Transport};
 use super::metrics::ServeMetrics;
 use super::report::ReportConfig;
 use super::stale::StaleNotice;
-use super::{compat, destination, forward, health, listener, native, report};
+use super::{compat, forward, health, linkerd_discovery, listener, native, report};
 use policy_engine::Destinations;
 use policy_engine::handles::Policies;
 use policy_proto::compat::EncodeOptions;
@@ -29,7 +29,7 @@ pub struct Server {
     guard: Option<policy_enforce::PolicyLayer>,
     report: ReportConfig,
     outbound: Option<forward::Forward>,
-    destinations: Option<Destinations>,
+    linkerd: Option<linkerd_discovery::Discovery>,
 }
 
 impl Server {
@@ -61,14 +61,7 @@ impl Server {
             sessions: AtomicU64::new(0),
         };
         let report = ReportConfig { replica: "".into(), overviews: None };
-        Self {
-            core: Arc::new(core),
-            options,
-            guard: None,
-            report,
-            outbound: None,
-            destinations: None,
-        }
+        Self { core: Arc::new(core), options, guard: None, report, outbound: None, linkerd: None }
     }
 
     /// Enforces the policies of `guard` on requests over TLS, before they reach the services.
@@ -93,17 +86,21 @@ impl Server {
     }
 
     /// Forwards `OutboundPolicies` to Linkerd's controller at `to`, to which `tls` proves who we are.
-    /// Without this the service is unimplemented here.
+    /// It is not served from here then: the routes of outbound connections are Linkerd's.
     #[must_use]
     pub fn with_outbound(mut self, to: ControllerAddress, tls: Option<TlsHandle>) -> Self {
         self.outbound = Some(forward::Forward::new(self.core.clone(), to, tls));
         self
     }
 
-    /// Serves what addresses and ports lead to. Without this the service is unimplemented here.
+    /// Serves Linkerd's `Destination`, and its `OutboundPolicies` unless that is forwarded, from
+    /// `destinations`. `domain` is the DNS domain of the cluster. Without this they are
+    /// unimplemented.
     #[must_use]
-    pub fn with_destinations(mut self, destinations: Destinations) -> Self {
-        self.destinations = Some(destinations);
+    pub fn with_linkerd_discovery(mut self, destinations: Destinations, domain: &str) -> Self {
+        let discovery =
+            linkerd_discovery::Discovery::new(self.core.clone(), destinations, domain.into());
+        self.linkerd = Some(discovery);
         self
     }
 
@@ -138,13 +135,18 @@ impl Server {
             .add_service(native::Native::new(self.core.clone()))
             .add_service(report::Report::service(self.core.clone(), self.report))
             .add_service(health.into_service());
-        if let Some(outbound) = self.outbound {
-            routes = routes.add_service(outbound);
+        let discovery = self.linkerd;
+        if let Some(discovery) = &discovery {
+            let service = linkerd_discovery::DestinationService::new(discovery.clone());
+            routes = routes.add_service(service);
         }
-        if let Some(destinations) = self.destinations {
-            let core = self.core.clone();
-            routes = routes.add_service(destination::Destination::new(core, destinations));
-        }
+        routes = match (self.outbound, discovery) {
+            (Some(forward), _) => routes.add_service(forward),
+            (None, Some(discovery)) => {
+                routes.add_service(linkerd_discovery::OutboundService::new(discovery))
+            }
+            (None, None) => routes,
+        };
         let routes = routes.prepare();
         listener::run(listeners, routes, self.core, self.guard, shutdown).await;
     }

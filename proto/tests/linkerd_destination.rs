@@ -448,7 +448,7 @@ fn outbound_policies_are_the_published_ones_in_every_field() {
     use proxy_protocol::{Detect, Grpc, Http1, Http2, Opaque, Tls};
     let opaque = Opaque { routes: opaque_routes() };
     let [by_row, by_share] = failure_accruals();
-    let http1 = Http1 { routes: http_routes(), failure_accrual: by_row.clone() };
+    let http1 = Http1 { routes: http_routes(), failure_accrual: by_row };
     let http2 = Http2 { routes: http_routes(), failure_accrual: by_share };
     let kinds = [
         Kind::Opaque(opaque.clone()),
@@ -549,7 +549,7 @@ fn an_endpoint_is_reached_as_its_mesh_says() {
     });
     let uri = || Proof::UriLikeIdentity(UriLikeIdentity { uri: "spiffe://a/b".into() });
     let cases = [
-        (meshed(web, false), proof(Proof::DnsLikeIdentity(dns(web)), web), http.clone()),
+        (meshed(web, false), proof(Proof::DnsLikeIdentity(dns(web)), web), http),
         (meshed(web, true), proof(Proof::DnsLikeIdentity(dns(web)), web), by_header),
         (meshed("spiffe://a/b", false), proof(uri(), "sni.example"), http),
         (EndpointMesh::Plaintext(PlaintextReason::Skipped), None, None),
@@ -649,12 +649,13 @@ fn applied(messages: &[Vec<destination::Update>]) -> Option<BTreeMap<SocketAddr,
                 assert!((1..=500).contains(&set.addrs.len()));
                 let has = has.get_or_insert_with(BTreeMap::new);
                 for one in set.addrs {
-                    has.insert(one.addr.clone().unwrap().try_into().unwrap(), one);
+                    has.insert(one.addr.unwrap().try_into().unwrap(), one);
                 }
             }
+            // Never first: there is something to remove from.
             Change::Remove(set) => {
                 assert!((1..=500).contains(&set.addrs.len()));
-                let has = has.as_mut().expect("a removal is never first");
+                let has = has.as_mut().unwrap();
                 for one in set.addrs {
                     let address: SocketAddr = one.try_into().unwrap();
                     assert!(has.remove(&address).is_some());
@@ -673,7 +674,7 @@ fn the_first_message_is_complete_and_large_sets_come_in_parts() {
         (0..1200u16).map(|n| plain(&format!("10.0.{}.{}:80", n / 250, n % 250))).collect();
     let first = updates(None, &service(many.clone()));
     assert_eq!(first.len(), 3);
-    assert_eq!(applied(&[first.clone()]).unwrap().len(), 1200);
+    assert_eq!(applied(std::slice::from_ref(&first)).unwrap().len(), 1200);
     let fewer = service(many[..1].to_vec());
     let second = updates(Some(&service(many)), &fewer);
     assert_eq!(applied(&[first, second]).unwrap().len(), 1);

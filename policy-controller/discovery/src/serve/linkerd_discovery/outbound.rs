@@ -1,0 +1,92 @@
+//! `io.linkerd.proxy.outbound.OutboundPolicies`, where it is not forwarded to Linkerd's controller.
+
+use super::stream::Answers;
+use super::view::{Told, View};
+use super::{Discovery, MAX_REQUEST};
+use crate::serve::codec::{PassThrough, Payload};
+use crate::serve::metrics::Method;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, Stream};
+use policy_proto::compat::{ContextToken, read_target};
+use policy_proto::linkerd::outbound::TrafficSpec;
+use policy_proto::linkerd::outbound::outbound_policies_server::SERVICE_NAME;
+use std::convert::Infallible;
+use std::task::{Context, Poll};
+use tonic::body::Body;
+use tonic::server::{Grpc, NamedService};
+use tonic::{Request, Response, Status};
+
+/// The service.
+#[derive(Clone, Debug)]
+pub(crate) struct OutboundService(Discovery);
+
+impl OutboundService {
+    /// The service.
+    pub(crate) fn new(discovery: Discovery) -> Self {
+        Self(discovery)
+    }
+
+    async fn get(self, request: Request<TrafficSpec>) -> Result<Response<Payload>, Status> {
+        Ok(Response::new(self.open(Method::OUTBOUND_GET, request).await?.only()?))
+    }
+
+    async fn watch(
+        self,
+        request: Request<TrafficSpec>,
+    ) -> Result<Response<impl Stream<Item = Result<Payload, Status>> + Send + use<>>, Status> {
+        let answers = self.open(Method::OUTBOUND_WATCH, request).await?;
+        Ok(Response::new(stream::unfold(answers, Answers::next)))
+    }
+
+    async fn open(
+        self,
+        method: Method,
+        request: Request<TrafficSpec>,
+    ) -> Result<Box<Answers>, Status> {
+        let Self(discovery) = self;
+        let mut call = discovery.core.metrics.call(method);
+        call.received();
+        let target = read_target(request.get_ref(), &discovery.domain).map_err(|error| {
+            call.end(tonic::Code::InvalidArgument);
+            Status::invalid_argument(error.to_string())
+        })?;
+        let view = View::Policy(Told::nothing(&target, &discovery.domain));
+        // A policy is for clients of every place, as all endpoints of a Service's port are alike
+        // in what it says of them.
+        let client = ContextToken::default();
+        discovery.open(request.extensions(), target, client, view, call).await
+    }
+}
+
+impl NamedService for OutboundService {
+    const NAME: &'static str = SERVICE_NAME;
+}
+
+impl tower::Service<http::Request<Body>> for OutboundService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move {
+            let mut grpc =
+                Grpc::new(PassThrough::<TrafficSpec>::new()).max_decoding_message_size(MAX_REQUEST);
+            Ok(match request.uri().path().rsplit_once('/') {
+                Some((_, "Get")) => {
+                    let handler = tower::service_fn(move |request| service.clone().get(request));
+                    grpc.unary(handler, request).await
+                }
+                Some((_, "Watch")) => {
+                    let handler = tower::service_fn(move |request| service.clone().watch(request));
+                    grpc.server_streaming(handler, request).await
+                }
+                Some(_) | None => Status::unimplemented("no such method").into_http(),
+            })
+        })
+    }
+}

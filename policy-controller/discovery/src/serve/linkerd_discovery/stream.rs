@@ -1,0 +1,110 @@
+//! A stream of answers. The next is made when its client can take it, so that a slow client skips
+//! states.
+
+use super::follow::Follower;
+use super::refusal;
+use super::view::View;
+use crate::serve::authz::WatchGrant;
+use crate::serve::codec::Payload;
+use crate::serve::metrics::Call;
+use bytes::Bytes;
+use policy_server::AllowancePermit;
+use std::collections::VecDeque;
+use tokio_util::sync::CancellationToken;
+use tonic::{Code, Status};
+
+/// An open stream.
+#[derive(Debug)]
+pub(super) struct Answers {
+    follower: Follower,
+    view: View,
+    /// Messages of the last answer that are not sent yet.
+    pending: VecDeque<Bytes>,
+    ending: CancellationToken,
+    grant: WatchGrant,
+    call: Call,
+    /// True once the stream has sent its final status.
+    ended: bool,
+    _held: AllowancePermit,
+}
+
+impl Answers {
+    /// Opens a stream with its first answer.
+    pub(super) async fn open(
+        follower: Follower,
+        view: View,
+        ending: CancellationToken,
+        grant: WatchGrant,
+        held: AllowancePermit,
+        call: Call,
+    ) -> Result<Box<Self>, Status> {
+        let pending = VecDeque::new();
+        let _held = held;
+        // A future that holds a stream stores it more than once; a box is only a pointer.
+        let mut answers =
+            Box::new(Self { follower, view, pending, ending, grant, call, ended: false, _held });
+        match answers.answer().await {
+            Ok(()) => Ok(answers),
+            Err(status) => {
+                answers.call.end(status.code());
+                Err(status)
+            }
+        }
+    }
+
+    /// The only message of a stream that is no stream.
+    pub(super) fn only(mut self: Box<Self>) -> Result<Payload, Status> {
+        let message = self.pending.pop_front().map(Payload::shared);
+        let message = message.ok_or_else(|| Status::internal("there is no answer"));
+        self.call.end(message.as_ref().map_or_else(Status::code, |_| Code::Ok));
+        message
+    }
+
+    /// The next message; `None` ends the stream with OK.
+    pub(super) async fn next(mut self: Box<Self>) -> Option<(Result<Payload, Status>, Box<Self>)> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            if let Some(message) = self.pending.pop_front() {
+                self.call.sent();
+                return Some((Ok(Payload::shared(message)), self));
+            }
+            match self.changed().await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.call.end(Code::Ok);
+                    return None;
+                }
+                Err(status) => return Some(self.end(status)),
+            }
+            if let Err(status) = self.answer().await {
+                return Some(self.end(status));
+            }
+        }
+    }
+
+    /// Makes the messages of the newest answer.
+    async fn answer(&mut self) -> Result<(), Status> {
+        let now = self.follower.read().await.map_err(refusal)?;
+        self.pending = self.view.messages(&now)?.into();
+        Ok(())
+    }
+
+    /// Waits for a change; false: the controller or the connection is to end.
+    async fn changed(&mut self) -> Result<bool, Status> {
+        tokio::select! {
+            // The end of the stream goes before further messages.
+            biased;
+            () = self.ending.cancelled() => Ok(false),
+            status = self.grant.revoked() => Err(status),
+            there = self.follower.changed() => Ok(there),
+        }
+    }
+
+    fn end(mut self: Box<Self>, status: Status) -> (Result<Payload, Status>, Box<Self>) {
+        self.call.end(status.code());
+        self.ended = true;
+        (Err(status), self)
+    }
+}

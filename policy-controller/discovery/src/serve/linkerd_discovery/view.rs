@@ -1,0 +1,92 @@
+//! What a client is told of an answer, by the method that it called.
+
+use bytes::Bytes;
+use policy_core::{Destination, ServiceName};
+use policy_engine::PublishedDestination;
+use policy_proto::compat::{PathTarget, is_opaque, outbound_policy, profile, updates};
+use prost::Message;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use tonic::Status;
+
+/// A method, and what its client has been told.
+#[derive(Debug)]
+pub(super) enum View {
+    /// `Destination.Get`: the endpoints that the client has; absent: nothing yet.
+    Endpoints(Option<Arc<PublishedDestination>>),
+    /// `Destination.GetProfile`.
+    Profile(Told),
+    /// `OutboundPolicies.Get` and `Watch`.
+    Policy(Told),
+}
+
+/// A message about a port, sent whole.
+#[derive(Debug)]
+pub(super) struct Told {
+    port: NonZeroU16,
+    domain: Arc<str>,
+    last: Option<Bytes>,
+}
+
+impl Told {
+    /// Nothing yet about the port of `target`. `domain` ends the names of Services.
+    pub(super) fn nothing(target: &PathTarget, domain: &Arc<str>) -> Self {
+        let port = match target {
+            PathTarget::Address(_, port) | PathTarget::Service(_, port) => *port,
+            // Nothing that is said of it has a port.
+            PathTarget::Foreign => NonZeroU16::MIN,
+        };
+        Self { port, domain: domain.clone(), last: None }
+    }
+
+    /// The message, unless the client has it.
+    fn news(&mut self, message: &impl Message) -> Vec<Bytes> {
+        let message = Bytes::from(message.encode_to_vec());
+        if self.last.as_ref() == Some(&message) {
+            return Vec::new();
+        }
+        self.last = Some(message.clone());
+        vec![message]
+    }
+}
+
+impl View {
+    /// Lists the messages that lead to `now`, and takes them for sent.
+    ///
+    /// # Errors
+    /// The status that the stream ends with.
+    pub(super) fn messages(
+        &mut self,
+        now: &Arc<PublishedDestination>,
+    ) -> Result<Vec<Bytes>, Status> {
+        let destination = &now.destination;
+        match self {
+            Self::Endpoints(had) => {
+                let before = had.as_ref().map(|had| &had.destination);
+                let messages = updates(before, destination);
+                *had = Some(now.clone());
+                Ok(messages.iter().map(|message| message.encode_to_vec().into()).collect())
+            }
+            Self::Profile(told) => {
+                let profile = profile(destination, told.port, &told.domain);
+                Ok(told.news(&profile))
+            }
+            Self::Policy(told) => {
+                let service = service(destination)?;
+                let opaque = is_opaque(destination);
+                Ok(told.news(&outbound_policy(service, told.port, opaque, &told.domain)))
+            }
+        }
+    }
+}
+
+/// The Service; an undeclared port has no endpoints, and connections to it fail.
+fn service(destination: &Destination) -> Result<&ServiceName, Status> {
+    match destination {
+        Destination::Service(service) => Ok(&service.service),
+        Destination::UndeclaredPort(service) => Ok(service),
+        Destination::Unknown | Destination::Node | Destination::Workload(_) => {
+            Err(Status::not_found("not a Service"))
+        }
+    }
+}
