@@ -17,6 +17,7 @@ mod families;
 mod key;
 mod labels;
 pub mod names;
+mod outbound;
 mod ports;
 mod route_labels;
 mod series;
@@ -28,6 +29,7 @@ mod transport_headers;
 pub use counters::{Counters, DetectionResult};
 pub use discovery::Discovery;
 pub use key::Caller;
+pub use outbound::{OutboundMeter, OutboundSeries, OutboundTarget, OutboundTls};
 pub use policy_server::ProcessMetrics;
 pub use policy_tls::identity::IdentityMetrics;
 pub use ports::PortStatus;
@@ -60,6 +62,7 @@ pub struct Telemetry {
     registry: Registry,
     shared: Arc<CumulativeState>,
     connections: Arc<Connections>,
+    outbound: Arc<outbound::Outbound>,
     workers: usize,
     /// The stream from the controller.
     pub discovery: Discovery,
@@ -103,6 +106,7 @@ impl Telemetry {
             registry: Registry::default(),
             shared: Arc::new(shared),
             connections: Arc::default(),
+            outbound: Arc::default(),
             workers,
             discovery: Discovery::default(),
             transport: Transport::default(),
@@ -141,8 +145,9 @@ impl Telemetry {
         registry.register(names::BUILD.name, names::BUILD.help, build);
         registry.register_collector(Box::new(PolicyCollector(Arc::clone(&self.shared))));
         let shared = Arc::clone(&self.shared);
-        let connections = Arc::clone(&self.connections);
-        registry.register_collector(Box::new(ConnectionCollector { shared, connections }));
+        let (connections, outbound) = (Arc::clone(&self.connections), Arc::clone(&self.outbound));
+        let collector = ConnectionCollector { shared, connections, outbound };
+        registry.register_collector(Box::new(collector));
         ProcessMetrics.register(registry);
     }
 
@@ -183,6 +188,26 @@ impl Telemetry {
     ) -> Arc<TcpSeries> {
         let address = Arc::clone(&self.address.lock());
         self.connections.series(TcpKey::of(side, port, address, caller, policy), self.workers)
+    }
+
+    /// Opens the meter of an outbound connection. Takes a lock: call it once per connection.
+    pub fn outbound(
+        &self,
+        target: OutboundTarget,
+        tls: OutboundTls,
+        worker: usize,
+    ) -> OutboundMeter {
+        OutboundMeter::open(self.outbound.series(target, tls, self.workers), worker)
+    }
+
+    /// Counts an outbound connection that was refused; `reason` is one of a closed set.
+    pub fn outbound_refused(&self, target: OutboundTarget, reason: &'static str) {
+        self.outbound.refused(target, reason);
+    }
+
+    /// Counts a failed attempt to reach an endpoint; `reason` is one of a closed set.
+    pub fn outbound_failed(&self, target: OutboundTarget, reason: &'static str) {
+        self.outbound.failed(target, reason);
     }
 
     /// Counts a connection or request refused without a policy in force.
@@ -246,13 +271,17 @@ impl Telemetry {
 struct ConnectionCollector {
     shared: Arc<CumulativeState>,
     connections: Arc<Connections>,
+    outbound: Arc<outbound::Outbound>,
 }
 
 impl Collector for ConnectionCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        self.connections.forget_idle(self.shared.retain_idle, Instant::now());
+        let (bound, now) = (self.shared.retain_idle, Instant::now());
+        self.connections.forget_idle(bound, now);
+        self.outbound.forget_idle(bound, now);
         let clients = self.shared.clients.lock().names();
-        self.connections.encode(&mut encoder, &clients)
+        self.connections.encode(&mut encoder, &clients)?;
+        self.outbound.encode(&mut encoder)
     }
 }
 

@@ -13,6 +13,8 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ("AUTHZ", &["authz_group", "authz_kind", "authz_name"]),
     ("RATELIMIT", &["ratelimit_group", "ratelimit_kind", "ratelimit_name"]),
     ("TLS", &["tls", "client_id", "sni", "no_tls_reason"]),
+    ("DESTINATION", &["dst_namespace", "dst_service", "dst_port", "dst_owner"]),
+    ("CARRIER", &["tls", "server_id", "no_tls_reason"]),
 ];
 
 /// Returns every label that a series of `metric` may have.
@@ -104,6 +106,20 @@ policy_core::metrics! {
     TRANSPORT_HEADERS = "inbound_tcp_transport_header_connections",
         "session_protocol target_port target_name client_id",
         "Connections to the proxy's own port, by their transport header";
+
+    // Outbound connections.
+    OUTBOUND_OPENED = "outbound_tcp_opened", "DESTINATION CARRIER",
+        "Outbound connections that reached an endpoint";
+    OUTBOUND_CLOSED = "outbound_tcp_closed", "DESTINATION CARRIER",
+        "Outbound connections that ended after they had reached an endpoint";
+    OUTBOUND_SENT = "outbound_tcp_sent_bytes", "DESTINATION CARRIER",
+        "Bytes that the application sent";
+    OUTBOUND_RECEIVED = "outbound_tcp_received_bytes", "DESTINATION CARRIER",
+        "Bytes that the application received";
+    OUTBOUND_REFUSED = "outbound_tcp_refused", "DESTINATION reason",
+        "Outbound connections that were reset before their first byte";
+    OUTBOUND_FAILED = "outbound_tcp_attempts_failed", "DESTINATION reason",
+        "Attempts to reach an endpoint that failed; another may have been reached instead";
 
     // Policies in force.
     AGE = "policy_age_seconds", "port",

@@ -128,6 +128,12 @@ impl TlsIdentity {
         self.clients.verify_client_cert(leaf, others, now).is_ok()
     }
 
+    /// Returns true if a server with this chain is accepted at this time, whatever its identity.
+    pub(crate) fn accepts_server(&self, chain: &[CertificateDer<'_>], at: SystemTime) -> bool {
+        let Some((leaf, others)) = chain.split_first() else { return false };
+        verify_as(leaf, others, &self.roots, at, webpki::KeyUsage::server_auth()).is_ok()
+    }
+
     pub(super) fn set_removals(&mut self, removals: u64) {
         self.removals = removals;
     }
@@ -203,19 +209,43 @@ pub(super) fn verify_chain(
     roots: &RootCertStore,
     at: SystemTime,
 ) -> Result<(), String> {
-    let since = at.duration_since(UNIX_EPOCH).map_err(|_| "the clock shows a time before 1970")?;
-    let certificate = webpki::EndEntityCert::try_from(leaf)
-        .map_err(|error| format!("the certificate cannot be read: {error}"))?;
-    let algorithms = provider().signature_verification_algorithms;
     let roles =
         [("server", webpki::KeyUsage::server_auth()), ("client", webpki::KeyUsage::client_auth())];
     for (role, usage) in roles {
-        let now = UnixTime::since_unix_epoch(since);
-        certificate
-            .verify_for_usage(algorithms.all, &roots.roots, others, now, usage, None, None)
-            .map_err(|error| format!("the certificate does not verify as a {role}'s: {error}"))?;
+        verify_as(leaf, others, roots, at, usage).map_err(|error| match error {
+            UsageError::Clock => "the clock shows a time before 1970".to_owned(),
+            UsageError::Unreadable(error) => format!("the certificate cannot be read: {error}"),
+            UsageError::Invalid(error) => {
+                format!("the certificate does not verify as a {role}'s: {error}")
+            }
+        })?;
     }
     Ok(())
+}
+
+/// The reasons for which a chain does not verify.
+enum UsageError {
+    Clock,
+    Unreadable(webpki::Error),
+    Invalid(webpki::Error),
+}
+
+/// Verifies that this chain reaches one of the roots at this time, for one usage.
+fn verify_as(
+    leaf: &CertificateDer<'_>,
+    others: &[CertificateDer<'_>],
+    roots: &RootCertStore,
+    at: SystemTime,
+    usage: webpki::KeyUsage,
+) -> Result<(), UsageError> {
+    let since = at.duration_since(UNIX_EPOCH).map_err(|_| UsageError::Clock)?;
+    let certificate = webpki::EndEntityCert::try_from(leaf).map_err(UsageError::Unreadable)?;
+    let (all, now) =
+        (provider().signature_verification_algorithms.all, UnixTime::since_unix_epoch(since));
+    certificate
+        .verify_for_usage(all, &roots.roots, others, now, usage, None, None)
+        .map(drop)
+        .map_err(UsageError::Invalid)
 }
 
 /// Creates a store of these roots. At least one is required.

@@ -1,4 +1,4 @@
-//! Proofs of clients' identities, verified again while connections are open: certificates expire,
+//! Proofs of peers' identities, verified again while connections are open: certificates expire,
 //! and roots are removed.
 
 use super::credentials::TlsIdentity;
@@ -9,18 +9,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// The certificate chain that proved a client's identity.
+/// The certificate chain that proved a peer's identity.
 #[derive(Debug)]
 pub struct Proof {
+    peer: PeerRole,
     chain: Vec<CertificateDer<'static>>,
     expires: SystemTime,
     /// The newest removal of roots that the chain was verified after.
     verified_removals: AtomicU64,
 }
 
+/// The peer's role in the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum PeerRole {
+    Client,
+    Server,
+}
+
 impl PartialEq for Proof {
     fn eq(&self, other: &Self) -> bool {
-        self.chain == other.chain
+        (self.peer, &self.chain) == (other.peer, &other.chain)
     }
 }
 
@@ -39,16 +47,30 @@ pub enum ProofError {
 pub struct ProofVerifier {
     own: Option<Arc<TlsIdentity>>,
     now: SystemTime,
-    verified: HashMap<Vec<CertificateDer<'static>>, bool>,
+    verified: HashMap<(PeerRole, Vec<CertificateDer<'static>>), bool>,
 }
 
 impl Proof {
-    /// Creates the proof of a handshake with `own`; `None` without a chain. A leaf with unreadable
-    /// validity counts as expired.
+    /// Creates the proof of a client's handshake with `own`; `None` without a chain. A leaf with
+    /// unreadable validity counts as expired.
     pub fn of(own: &TlsIdentity, chain: Option<&[CertificateDer<'_>]>) -> Option<Arc<Self>> {
+        Self::of_peer(PeerRole::Client, own, chain)
+    }
+
+    /// Creates the proof of a handshake of `own` with a server, as [`Proof::of`] does.
+    pub fn of_server(own: &TlsIdentity, chain: Option<&[CertificateDer<'_>]>) -> Option<Arc<Self>> {
+        Self::of_peer(PeerRole::Server, own, chain)
+    }
+
+    fn of_peer(
+        peer: PeerRole,
+        own: &TlsIdentity,
+        chain: Option<&[CertificateDer<'_>]>,
+    ) -> Option<Arc<Self>> {
         let chain: Vec<_> = chain?.iter().map(|der| der.clone().into_owned()).collect();
         let expires = validity(chain.first()?).map_or(SystemTime::UNIX_EPOCH, |(_, end)| end);
-        Some(Arc::new(Self { chain, expires, verified_removals: AtomicU64::new(own.removals()) }))
+        let verified_removals = AtomicU64::new(own.removals());
+        Some(Arc::new(Self { peer, chain, expires, verified_removals }))
     }
 }
 
@@ -73,14 +95,11 @@ impl ProofVerifier {
         if proof.verified_removals.load(Ordering::Relaxed) >= own.removals() {
             return None;
         }
-        let accepted = match self.verified.get(&proof.chain) {
-            Some(accepted) => *accepted,
-            None => {
-                let accepted = own.accepts(&proof.chain, self.now);
-                self.verified.insert(proof.chain.clone(), accepted);
-                accepted
-            }
-        };
+        let key = (proof.peer, proof.chain.clone());
+        let accepted = *self.verified.entry(key).or_insert_with(|| match proof.peer {
+            PeerRole::Client => own.accepts(&proof.chain, self.now),
+            PeerRole::Server => own.accepts_server(&proof.chain, self.now),
+        });
         if !accepted {
             return Some(ProofError::Untrusted);
         }

@@ -50,7 +50,7 @@ impl ServerCertVerifier for IdentityVerifier {
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
+        server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
@@ -66,7 +66,8 @@ impl ServerCertVerifier for IdentityVerifier {
         if self.is_expected(end_entity) {
             Ok(ServerCertVerified::assertion())
         } else {
-            Err(CertificateError::NotValidForName.into())
+            let (expected, presented) = (server_name.to_owned(), names(end_entity));
+            Err(CertificateError::NotValidForNameContext { expected, presented }.into())
         }
     }
 
@@ -92,6 +93,18 @@ impl ServerCertVerifier for IdentityVerifier {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
+
+/// The first names of a certificate, for logs.
+fn names(leaf: &CertificateDer<'_>) -> Vec<String> {
+    let Ok(certificate) = webpki::EndEntityCert::try_from(leaf) else { return Vec::new() };
+    let names = certificate.valid_uri_names().chain(certificate.valid_dns_names());
+    let cut = |name: &str| name.chars().take(SHOWN_LENGTH).collect();
+    names.take(SHOWN_NAMES).map(cut).collect()
+}
+
+/// Names of a rejected certificate that are shown, and the characters of each.
+const SHOWN_NAMES: usize = 3;
+const SHOWN_LENGTH: usize = 256;
 
 /// Verifies clients, and rejects SPIFFE identities of other trust domains.
 #[derive(Debug)]

@@ -1,0 +1,226 @@
+//! What happens to a connection, by its destination and what is known of it.
+
+use super::settings::{Mode, OutboundSettings, Unanswered};
+use super::table::Knowledge;
+use policy_core::{
+    Destination, Endpoint, EndpointMesh, PlaintextReason, ServiceDestination, ServiceName,
+};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// The next step of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// To the address that the application dialled, in plaintext.
+    Straight(PlaintextReason),
+    /// To one of the destination's endpoints.
+    Endpoint(Candidates),
+    /// Wait for another answer, at most this long.
+    Wait(Duration),
+    /// The connection is reset.
+    Refuse(Refusal),
+}
+
+/// The endpoints that a connection may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Candidates {
+    /// All of them.
+    All,
+    /// Those in the mesh.
+    Meshed,
+}
+
+/// The reasons for which a connection is reset before its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The Service does not declare the port.
+    UndeclaredPort,
+    /// A node's address, in mesh-only.
+    NodePort,
+    /// The controller did not tell the destination.
+    DiscoveryUnavailable,
+    /// The destination is the sidecar itself.
+    Loop,
+    /// Only plaintext leads there, in mesh-only.
+    MeshOnly,
+    /// As many destinations as allowed have connections.
+    TooManyDestinations,
+    /// As many connections as allowed are open.
+    TooManyConnections,
+    /// The Service has no endpoint that serves.
+    NoEndpoint,
+    /// No endpoint accepted the connection.
+    Connect,
+    /// No endpoint proved the identity that is expected of it.
+    Identity,
+    /// The sidecar has no certificate yet.
+    NoIdentity,
+}
+
+impl Refusal {
+    /// Every reason, in the order of the variants.
+    pub const ALL: [Self; 11] = [
+        Self::UndeclaredPort,
+        Self::NodePort,
+        Self::DiscoveryUnavailable,
+        Self::Loop,
+        Self::MeshOnly,
+        Self::TooManyDestinations,
+        Self::TooManyConnections,
+        Self::NoEndpoint,
+        Self::Connect,
+        Self::Identity,
+        Self::NoIdentity,
+    ];
+
+    /// The reason as metrics and logs name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::UndeclaredPort => "undeclared_port",
+            Self::NodePort => "node_port",
+            Self::DiscoveryUnavailable => "discovery_unavailable",
+            Self::Loop => "loop",
+            Self::MeshOnly => "mesh_only",
+            Self::TooManyDestinations => "too_many_destinations",
+            Self::TooManyConnections => "too_many_connections",
+            Self::NoEndpoint => "no_endpoint",
+            Self::Connect => "connect",
+            Self::Identity => "identity",
+            Self::NoIdentity => "no_identity",
+        }
+    }
+}
+
+/// The time that a connection has waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// Since it began.
+    pub since_start: Duration,
+    /// Since nobody is known to hold the address. Zero if somebody is.
+    pub since_unknown: Duration,
+}
+
+/// Decides what happens to a connection to an address that is looked up.
+pub fn plan(
+    address: IpAddr,
+    known: &Knowledge,
+    waited: Waited,
+    settings: &OutboundSettings,
+) -> Step {
+    let question = Question { address, waited, settings };
+    match known {
+        Knowledge::Unanswered => question.wait_for_answer(None),
+        Knowledge::Refused { .. } => question.without_answer(None),
+        Knowledge::Known { destination, is_fresh } => question.known(destination, *is_fresh),
+    }
+}
+
+struct Question<'a> {
+    address: IpAddr,
+    waited: Waited,
+    settings: &'a OutboundSettings,
+}
+
+impl Question<'_> {
+    fn known(&self, destination: &Destination, is_fresh: bool) -> Step {
+        match destination {
+            Destination::UndeclaredPort(_) => Step::Refuse(Refusal::UndeclaredPort),
+            Destination::Service(service) => self.service(service, is_fresh),
+            Destination::Workload(endpoint) => {
+                self.endpoints(std::slice::from_ref(endpoint), None, is_fresh)
+            }
+            // Who holds an address may have changed since.
+            Destination::Unknown | Destination::Node if !is_fresh => self.wait_for_answer(None),
+            Destination::Unknown => match self.left(self.settings.unknown, self.waited.since_unknown) {
+                Some(left) => Step::Wait(left),
+                None => self.plaintext(PlaintextReason::Unknown, Refusal::MeshOnly, None),
+            },
+            Destination::Node => self.plaintext(PlaintextReason::NodePort, Refusal::NodePort, None),
+        }
+    }
+
+    fn service(&self, service: &ServiceDestination, is_fresh: bool) -> Step {
+        if service.endpoints.is_empty() {
+            return Step::Refuse(Refusal::NoEndpoint);
+        }
+        self.endpoints(&service.endpoints, Some(&service.service), is_fresh)
+    }
+
+    fn endpoints(
+        &self,
+        endpoints: &[Endpoint],
+        service: Option<&ServiceName>,
+        is_fresh: bool,
+    ) -> Step {
+        let permitted = self.permits_plaintext(service);
+        if permitted && is_fresh {
+            return Step::Endpoint(Candidates::All);
+        }
+        if endpoints.iter().any(is_meshed) {
+            return Step::Endpoint(Candidates::Meshed);
+        }
+        if permitted { self.wait_for_answer(service) } else { Step::Refuse(Refusal::MeshOnly) }
+    }
+
+    /// Waits for an answer as long as the bound allows.
+    fn wait_for_answer(&self, service: Option<&ServiceName>) -> Step {
+        match self.left(self.settings.answer, self.waited.since_start) {
+            Some(left) => Step::Wait(left),
+            None => self.without_answer(service),
+        }
+    }
+
+    fn without_answer(&self, service: Option<&ServiceName>) -> Step {
+        match self.settings.unanswered {
+            Unanswered::Refuse => Step::Refuse(Refusal::DiscoveryUnavailable),
+            Unanswered::Plaintext => {
+                self.plaintext(PlaintextReason::Unknown, Refusal::MeshOnly, service)
+            }
+        }
+    }
+
+    fn plaintext(
+        &self,
+        reason: PlaintextReason,
+        otherwise: Refusal,
+        service: Option<&ServiceName>,
+    ) -> Step {
+        if self.permits_plaintext(service) {
+            Step::Straight(reason)
+        } else {
+            Step::Refuse(otherwise)
+        }
+    }
+
+    fn permits_plaintext(&self, service: Option<&ServiceName>) -> bool {
+        match self.settings.mode {
+            Mode::On => true,
+            Mode::MeshOnly => self.settings.is_exempt(self.address, service),
+        }
+    }
+
+    fn left(&self, bound: Duration, waited: Duration) -> Option<Duration> {
+        bound.checked_sub(waited).filter(|left| !left.is_zero())
+    }
+}
+
+/// True if an endpoint is in the mesh.
+pub fn is_meshed(endpoint: &Endpoint) -> bool {
+    match endpoint.mesh {
+        EndpointMesh::Meshed(_) => true,
+        EndpointMesh::Plaintext(_) => false,
+    }
+}
+
+impl Candidates {
+    /// True if the connection may use this endpoint.
+    pub fn admit(self, endpoint: &Endpoint) -> bool {
+        match self {
+            Self::All => true,
+            Self::Meshed => is_meshed(endpoint),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
