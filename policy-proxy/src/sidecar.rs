@@ -27,6 +27,7 @@ mod io;
 mod limits;
 mod listen;
 mod opaque;
+mod outbound;
 mod permits;
 mod response;
 mod serve;

@@ -7,6 +7,7 @@ use super::dispatch;
 use super::io::ClientIo;
 use super::listen::BoundListener;
 use super::opaque;
+use super::outbound;
 use super::settings::{Listener, Target};
 use super::tls::{self, InboundPath, TlsDetection};
 use super::worker::Worker;
@@ -39,7 +40,12 @@ pub(super) async fn run(worker: Rc<Worker>, bound: BoundListener) {
             Ok((stream, from)) => {
                 backoff = MIN_BACKOFF;
                 worker.shared.store.telemetry().transport.accepted.inc();
-                spawn_local(accept(Rc::clone(&worker), target, stream, from));
+                let worker = Rc::clone(&worker);
+                if target.is_outbound() {
+                    spawn_local(outbound::accept(worker, target, stream, from));
+                } else {
+                    spawn_local(accept(worker, target, stream, from));
+                }
             }
             Err(error) if is_connection_error(&error) => {}
             Err(error) => {
@@ -133,6 +139,7 @@ fn destination(
     match target {
         Target::Fixed { port, upstream } => Some(Destination::Application { port, upstream }),
         Target::Direct => local().map(|own| Destination::Direct { own }),
+        Target::Outbound | Target::OutboundTo(_) => None,
         Target::Original => {
             // A connection without an entry in connection tracking was not redirected: its
             // destination is the address that it arrived at.
@@ -160,7 +167,7 @@ fn redirected(
 
 /// Returns the original destination from netfilter (`SO_ORIGINAL_DST`). The option depends on the
 /// address family of the client, not of the listener.
-fn original_dst(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
+pub(super) fn original_dst(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
     let socket = SockRef::from(stream);
     let address = match fold_mapped(from.ip()) {
         std::net::IpAddr::V4(_) => socket.original_dst_v4()?,
@@ -170,7 +177,8 @@ fn original_dst(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> 
     Ok(fold(address))
 }
 
-fn fold(address: SocketAddr) -> SocketAddr {
+/// An address in its one form: IPv4 mapped into IPv6 is IPv4.
+pub(super) fn fold(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(fold_mapped(address.ip()), address.port())
 }
 

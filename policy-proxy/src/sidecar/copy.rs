@@ -81,6 +81,11 @@ where
         Self { client, server, up: Pipe::new(watch), down: Pipe::new(HttpWatch::Off) }
     }
 
+    /// Returns both streams.
+    pub(super) fn into_parts(self) -> (C, S) {
+        (self.client, self.server)
+    }
+
     /// Bytes forwarded from the client and to it.
     pub(super) fn passed(&self) -> (u64, u64) {
         (self.up.passed, self.down.passed)

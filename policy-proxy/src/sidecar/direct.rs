@@ -194,6 +194,7 @@ impl Worker {
     fn is_own_listener(&self, port: NonZeroU16) -> bool {
         self.shared.listening.iter().any(|own| match own.target {
             Target::Original | Target::Direct => own.address.port() == port.get(),
+            Target::Outbound | Target::OutboundTo(_) => own.address.port() == port.get(),
             Target::Fixed { .. } => false,
         })
     }
@@ -202,7 +203,11 @@ impl Worker {
     fn fixed_upstream(&self, port: NonZeroU16) -> Option<SocketAddr> {
         self.shared.listening.iter().find_map(|own| match own.target {
             Target::Fixed { port: of, upstream } if of == port => Some(upstream),
-            Target::Fixed { .. } | Target::Original | Target::Direct => None,
+            Target::Fixed { .. }
+            | Target::Original
+            | Target::Direct
+            | Target::Outbound
+            | Target::OutboundTo(_) => None,
         })
     }
 

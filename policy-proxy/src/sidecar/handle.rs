@@ -3,7 +3,9 @@
 use super::listen::{self, BoundListener, StartError};
 use super::permits::{ConnectionPermits, RequestPermits};
 use super::settings::{Listener, SidecarConfig};
-use super::worker::{Phase, SidecarState};
+use super::worker::{OpenConnections, Phase, SidecarState};
+use crate::outbound::clients::MeshClients;
+use crate::outbound::refusal_log::RefusalLog;
 use policy_enforce::record::{Recorder, Sampler};
 use policy_enforce::store::PolicyStore;
 use policy_tls::identity::IdentityHandle;
@@ -45,6 +47,7 @@ impl Sidecar {
         let listening = workers.first().into_iter().flatten();
         let listening =
             listening.map(|own| Listener { address: own.address, target: own.target }).collect();
+        let mesh_clients = MeshClients::new(identity.clone());
         let shared = Arc::new(SidecarState {
             config,
             store,
@@ -54,6 +57,10 @@ impl Sidecar {
             connection_permits: ConnectionPermits::default(),
             request_permits: RequestPermits::default(),
             sampler: Sampler::new(LOG_INTERVAL, Instant::now()),
+            outbound_permits: ConnectionPermits::default(),
+            mesh_clients,
+            refusals: RefusalLog::default(),
+            open: OpenConnections::default(),
         });
         for (number, listeners) in workers.drain(..).enumerate() {
             let (shared, phase_changes, alive) =
@@ -87,7 +94,8 @@ impl Sidecar {
         &self.addresses
     }
 
-    /// Stops accepting. Open connections end after the response in progress (HTTP/1), after the
+    /// Stops accepting on behalf of the workload; its own connections are accepted until the end. Open
+    /// connections end after the response in progress (HTTP/1), after the
     /// streams in progress (HTTP/2 GOAWAY), or by themselves; those still open after the grace
     /// period are closed.
     pub fn drain(&self) {

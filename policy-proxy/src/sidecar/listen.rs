@@ -2,6 +2,7 @@
 
 use super::limits::SocketOptions;
 use super::settings::{Listener, Target};
+use rustix::io::Errno;
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::SocketAddr;
@@ -41,14 +42,22 @@ pub(super) fn bind(
     for listener in listeners {
         let failed = |error| StartError::Listen { address: listener.address, error };
         let shared = workers.get() > 1;
+        let sockets = match listener.target.is_outbound() {
+            true => SocketOptions { accept_keepalive: OUTBOUND_KEEPALIVE, ..*sockets },
+            false => *sockets,
+        };
         if shared && listener.address.port() != 0 {
             // With SO_REUSEPORT alone, another process of the same user on the same port would go
             // unnoticed.
-            listen(listener.address, false, sockets).map_err(failed)?;
+            listen(listener.address, false, &sockets).map_err(failed)?;
         }
         let mut address = listener.address;
+        if listener.target.is_outbound() && lacks_family(address) {
+            tracing::info!(%address, "not listened on: this host has no such address");
+            continue;
+        }
         for own in &mut all {
-            let socket = listen(address, shared, sockets).map_err(failed)?;
+            let socket = listen(address, shared, &sockets).map_err(failed)?;
             address = socket.local_addr().map_err(failed)?;
             own.push(BoundListener { socket, address, target: listener.target });
         }
@@ -84,4 +93,18 @@ pub(super) fn keepalive(quiet: Duration) -> TcpKeepalive {
     TcpKeepalive::new().with_time(quiet).with_interval(KEEPALIVE_INTERVAL)
 }
 
+/// True if an address of IPv6 cannot be had because the host has no IPv6.
+fn lacks_family(address: SocketAddr) -> bool {
+    let bind = || -> io::Result<()> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::new(address.ip(), 0).into())
+    };
+    let missing = [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL].map(|errno| Some(errno.raw_os_error()));
+    address.is_ipv6() && bind().is_err_and(|error| missing.contains(&error.raw_os_error()))
+}
+
+/// Below 60 s, after which connection tracking forgets a redirected connection that one side has
+/// closed.
+const OUTBOUND_KEEPALIVE: Duration = Duration::from_secs(20);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);

@@ -32,22 +32,21 @@ async fn serve(
     spawn_local(place.follow(async move |_| reviewed.review().await));
     let clock = Rc::clone(&worker);
     spawn_local(async move { clock.run_clock().await });
-    let accepting: Vec<_> = listeners
-        .into_iter()
-        .map(|bound| spawn_local(accept::run(Rc::clone(&worker), bound)))
-        .collect();
+    // The application calls others while it drains, so that its own connections are accepted until
+    // the end.
+    let (outbound, inbound): (Vec<_>, Vec<_>) =
+        listeners.into_iter().partition(|bound| bound.target.is_outbound());
+    let accept = |bound| spawn_local(accept::run(Rc::clone(&worker), bound));
+    outbound.into_iter().for_each(|bound| drop(accept(bound)));
+    let accepting: Vec<_> = inbound.into_iter().map(accept).collect();
     let _ = phase_changes.wait_for(|phase| *phase != Phase::Running).await;
     for task in accepting {
         task.abort();
     }
     worker.drain();
-    let empty = async {
-        while worker.has_connections() {
-            worker.emptied().await;
-        }
-    };
     tokio::select! {
-        () = empty => {}
+        // Of all workers: one that ended would leave its outbound listener to nobody.
+        () = worker.shared.open.none() => {}
         () = tokio::time::sleep(grace) => {}
         _ = phase_changes.wait_for(|phase| *phase == Phase::Stopped) => {}
     }

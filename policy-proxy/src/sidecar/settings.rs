@@ -2,6 +2,9 @@
 
 use super::limits::{Limits, SocketOptions, Timeouts};
 use crate::admin::Admin;
+use crate::outbound::Destinations;
+use crate::outbound::settings::OutboundSettings;
+use crate::outbound::table::TableSettings;
 use policy_enforce::record::Notices;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
@@ -33,6 +36,10 @@ pub struct SidecarConfig {
     pub limits: Limits,
     /// Socket options.
     pub sockets: SocketOptions,
+    /// The workload's own connections.
+    pub outbound: OutboundSettings,
+    /// What the controller says of their destinations.
+    pub destinations: Destinations,
 }
 
 /// Maps a client's address to the one that policy, rate limits and records use.
@@ -59,6 +66,11 @@ pub enum Target {
     /// [`Target::Fixed`] listener of that port; without one, to the port at the address that the
     /// client connected to if a listener is [`Target::Original`], else it is refused.
     Direct,
+    /// The original destination of the workload's own connections, before netfilter redirected them.
+    Outbound,
+    /// The destination of the workload's own connections, whatever they dialled: where nothing is
+    /// redirected.
+    OutboundTo(SocketAddr),
     /// Always to `upstream`, under the policy of `port`.
     Fixed {
         /// The workload's port, whose policy decides.
@@ -66,6 +78,16 @@ pub enum Target {
         /// The application.
         upstream: SocketAddr,
     },
+}
+
+impl Target {
+    /// True for the workload's own connections.
+    pub(super) fn is_outbound(self) -> bool {
+        match self {
+            Self::Outbound | Self::OutboundTo(_) => true,
+            Self::Original | Self::Direct | Self::Fixed { .. } => false,
+        }
+    }
 }
 
 impl SidecarConfig {
@@ -82,6 +104,8 @@ impl SidecarConfig {
             timeouts: Timeouts::default(),
             limits: Limits::default(),
             sockets: SocketOptions::default(),
+            outbound: OutboundSettings::default(),
+            destinations: Destinations::new(TableSettings::default()),
         }
     }
 }

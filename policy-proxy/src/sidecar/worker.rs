@@ -2,6 +2,8 @@
 
 use super::permits::{ConnectionPermits, RequestPermits};
 use super::settings::{Listener, SidecarConfig};
+use crate::outbound::clients::MeshClients;
+use crate::outbound::refusal_log::RefusalLog;
 use policy_core::{Decision, Denial, Permit};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::{DecisionInfo, Recorder, RequestRecord, Sampler};
@@ -12,9 +14,10 @@ use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
@@ -38,6 +41,49 @@ pub(super) struct SidecarState {
     pub(super) connection_permits: ConnectionPermits,
     pub(super) request_permits: RequestPermits,
     pub(super) sampler: Sampler,
+    /// Open outbound connections by the port that was dialled.
+    pub(super) outbound_permits: ConnectionPermits,
+    pub(super) mesh_clients: MeshClients,
+    pub(super) refusals: RefusalLog,
+    pub(super) open: OpenConnections,
+}
+
+/// Number of open connections of all workers.
+#[derive(Debug, Default)]
+pub(super) struct OpenConnections {
+    count: AtomicUsize,
+    emptied: Notify,
+}
+
+impl OpenConnections {
+    fn add(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn remove(&self) {
+        if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.emptied.notify_waiters();
+        }
+    }
+
+    /// Waits until there is none.
+    pub(super) async fn none(&self) {
+        loop {
+            // Before the look, so that no end falls between.
+            let mut emptied = pin!(self.emptied.notified());
+            emptied.as_mut().enable();
+            if self.count.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            emptied.await;
+        }
+    }
+}
+
+/// Permit of one outbound connection; released on drop.
+pub(super) struct OutboundPermit {
+    worker: Rc<Worker>,
+    port: NonZeroU16,
 }
 
 /// A worker. Everything here stays on its thread.
@@ -49,9 +95,6 @@ pub(super) struct Worker {
     pub(super) clock: Arc<AtomicU32>,
     draining: Cell<bool>,
     tracked: RefCell<Slab<Weak<dyn TrackedConnection>>>,
-    /// Number of the worker's connections.
-    connections: Cell<usize>,
-    emptied: Notify,
 }
 
 /// A connection or tunnel that the worker notifies of changes.
@@ -87,8 +130,6 @@ impl Worker {
             clock: Arc::new(AtomicU32::new(1)),
             draining: Cell::new(false),
             tracked: RefCell::new(Slab::new()),
-            connections: Cell::new(0),
-            emptied: Notify::new(),
         }
     }
 
@@ -96,12 +137,6 @@ impl Worker {
     pub(super) fn drain(&self) {
         self.draining.set(true);
         self.for_each(|connection| connection.drain());
-    }
-
-    /// Waits until the last connection has closed. Others may have been accepted since: check
-    /// [`Self::has_connections`] again.
-    pub(super) async fn emptied(&self) {
-        self.emptied.notified().await;
     }
 
     /// True while draining.
@@ -122,9 +157,18 @@ impl Worker {
         if !self.shared.connection_permits.acquire(port, self.shared.config.limits.connections) {
             return None;
         }
-        self.connections.set(self.connections.get().saturating_add(1));
+        self.shared.open.add();
         self.shared.store.telemetry().transport.open.inc();
         Some(ConnectionPermit { worker: Rc::clone(self), port })
+    }
+
+    /// Acquires a permit for another outbound connection to `port`; none beyond the limit.
+    pub(super) fn acquire_outbound(self: &Rc<Self>, port: NonZeroU16) -> Option<OutboundPermit> {
+        let bound = self.shared.config.limits.connections;
+        self.shared.outbound_permits.acquire(port, bound).then(|| {
+            self.shared.open.add();
+            OutboundPermit { worker: Rc::clone(self), port }
+        })
     }
 
     /// Registers a connection. Must precede its first decision, so that no policy change is missed.
@@ -226,10 +270,6 @@ impl Worker {
         }
     }
 
-    pub(super) fn has_connections(&self) -> bool {
-        self.connections.get() > 0
-    }
-
     pub(super) async fn run_clock(&self) {
         let mut second = tokio::time::interval(Duration::from_secs(1));
         second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -275,13 +315,16 @@ impl ConnectionPermit {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.worker.shared.connection_permits.release(self.port);
-        let left = self.worker.connections.get().saturating_sub(1);
-        self.worker.connections.set(left);
-        if left == 0 {
-            self.worker.emptied.notify_one();
-        }
+        self.worker.shared.open.remove();
         let transport = &self.worker.shared.store.telemetry().transport;
         transport.open.dec();
+    }
+}
+
+impl Drop for OutboundPermit {
+    fn drop(&mut self) {
+        self.worker.shared.outbound_permits.release(self.port);
+        self.worker.shared.open.remove();
     }
 }
 
@@ -333,6 +376,10 @@ mod tests {
             connection_permits: ConnectionPermits::default(),
             request_permits: RequestPermits::default(),
             sampler: Sampler::new(Duration::from_secs(10), Instant::now()),
+            outbound_permits: ConnectionPermits::default(),
+            mesh_clients: MeshClients::new(IdentityHandle::empty()),
+            refusals: RefusalLog::default(),
+            open: OpenConnections::default(),
         };
         Rc::new(Worker::new(Arc::new(shared), 0))
     }

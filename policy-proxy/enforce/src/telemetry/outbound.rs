@@ -252,7 +252,8 @@ impl Outbound {
         for (Metric { name, help, .. }, of) in metrics.into_iter().zip(COUNTERS) {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for (key, series) in &all {
-                let mut member = family.encode_family(&key.labels())?;
+                let labels = key.labels();
+                let mut member = family.encode_family(&labels)?;
                 member.encode_counter::<NoLabelSet, _, u64>(&series.sum(of), None)?;
             }
         }

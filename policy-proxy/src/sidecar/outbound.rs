@@ -1,0 +1,253 @@
+//! Outbound connections: from the application to where it dialled.
+//!
+//! Stages: find the destination ([`accept`]), find a way there ([`establish`]), copy. One task does
+//! all of them. What finding takes is freed before the copying begins.
+
+mod establish;
+
+use super::accept::{fold, original_dst};
+use super::copy::{CopyBidirectional, HttpWatch};
+use super::settings::Target;
+use super::worker::{TrackedConnection, Worker};
+use crate::outbound::plan::Refusal;
+use crate::outbound::refusal_log::Subject;
+use crate::outbound::server_io::{ServerIo, reset_on_close};
+use establish::{Established, Refused};
+use policy_core::fold_mapped;
+use policy_enforce::error::ErrorKind;
+use policy_enforce::telemetry::{OutboundMeter, OutboundTarget};
+use policy_http::signal::Signal;
+use policy_tls::identity::{Proof, ProofError, ProofVerifier};
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// An accepted outbound connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dialled {
+    /// The application's address, which is the pod's own.
+    pub(super) from: IpAddr,
+    /// The address that it dialled.
+    pub(super) address: SocketAddr,
+}
+
+/// An open outbound connection.
+struct OutboundConnection {
+    worker: Rc<Worker>,
+    dialled: Dialled,
+    proof: Option<Arc<Proof>>,
+    /// Signalled to end the connection.
+    close: Signal<CloseReason>,
+    /// Time of the last byte, by the worker's clock.
+    active: Cell<u32>,
+}
+
+/// The reasons for which the proxy ends an open connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CloseReason {
+    /// No byte within the idle timeout.
+    Idle,
+    /// The endpoint's certificate is not valid any more.
+    Certificate,
+}
+
+/// Carries a connection from the application to its destination, until it ends.
+pub(super) async fn accept(
+    worker: Rc<Worker>,
+    target: Target,
+    stream: TcpStream,
+    from: SocketAddr,
+) {
+    let from_ip = fold_mapped(from.ip());
+    let Some(address) = destination(target, &stream, from) else {
+        return worker.refuse_outbound(stream, None, Refusal::Loop.into());
+    };
+    let dialled = Dialled { from: from_ip, address };
+    if worker.is_loop(target, dialled) {
+        return worker.refuse_outbound(stream, Some(address), Refusal::Loop.into());
+    }
+    let port = NonZeroU16::new(address.port()).unwrap_or(NonZeroU16::MIN);
+    let Some(_permit) = worker.acquire_outbound(port) else {
+        let refused = Refusal::TooManyConnections.into();
+        return worker.refuse_outbound(stream, Some(address), refused);
+    };
+    // Boxed: larger than everything else, and done before the first byte.
+    match Box::pin(establish::establish(&worker, dialled)).await {
+        Ok(established) => carry(worker, dialled, stream, established).await,
+        Err(refused) => worker.refuse_outbound(stream, Some(address), refused),
+    }
+}
+
+async fn carry(
+    worker: Rc<Worker>,
+    dialled: Dialled,
+    client: TcpStream,
+    established: Established,
+) {
+    let Established { io, proof, meter, share } = established;
+    let (close, active) = (Signal::new(), Cell::new(worker.now()));
+    let connection = Rc::new(OutboundConnection { worker, dialled, proof, close, active });
+    let weak = Rc::downgrade(&connection);
+    let tracked: Weak<dyn TrackedConnection> = weak;
+    let _registration = connection.worker.register(tracked);
+    let mut copy = CopyBidirectional::new(client, io, HttpWatch::Off);
+    if connection.copy(&mut copy, &meter).await.is_err() {
+        // A reset on one side is a reset on the other, and so is an end that may be a cut.
+        let (client, io) = copy.into_parts();
+        reset_on_close(&client);
+        io.reset_on_close();
+    }
+    drop(share);
+}
+
+impl OutboundConnection {
+    /// Copies until both sides have closed. An error if either failed, or the connection must end.
+    async fn copy(
+        &self,
+        copy: &mut CopyBidirectional<TcpStream, ServerIo>,
+        meter: &OutboundMeter,
+    ) -> io::Result<()> {
+        let mut before = (0, 0);
+        poll_fn(|cx| {
+            match self.close.poll(cx) {
+                None => {}
+                Some(CloseReason::Idle) => return Poll::Ready(Ok(())),
+                Some(CloseReason::Certificate) => {
+                    return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+                }
+            }
+            let copied = Pin::new(&mut *copy).poll_copy(cx);
+            let passed = copy.passed();
+            if passed != before {
+                let (sent, received) = passed;
+                meter.passed(sent.saturating_sub(before.0), received.saturating_sub(before.1));
+                before = passed;
+                self.active.set(self.worker.now());
+            }
+            copied.map_ok(drop)
+        })
+        .await
+    }
+}
+
+impl TrackedConnection for OutboundConnection {
+    /// Policies concern what comes in.
+    fn review(&self) {}
+
+    fn tick(&self) {
+        let Some(bound) = self.worker.shared.config.timeouts.opaque_idle else { return };
+        let quiet = self.worker.now().saturating_sub(self.active.get());
+        if u64::from(quiet) > bound.as_secs() && self.close.get().is_none() {
+            self.close.raise(CloseReason::Idle);
+        }
+    }
+
+    fn reverify(&self, judge: &mut ProofVerifier) {
+        let stale = self.proof.as_ref().and_then(|proof| judge.stale(proof));
+        let (Some(stale), None) = (stale, self.close.get()) else { return };
+        let kind = match stale {
+            ProofError::Untrusted => ErrorKind::TlsCertificateUntrusted,
+            ProofError::Expired(since) => {
+                let grace = self.worker.shared.config.timeouts.grace;
+                if judge.now().duration_since(since).is_ok_and(|late| late < grace) {
+                    return;
+                }
+                ErrorKind::TlsCertificateExpired
+            }
+        };
+        let (destination, error) = (self.dialled.address, kind.as_str());
+        let now = Instant::now();
+        let log = &self.worker.shared.refusals;
+        if let Some(suppressed) = log.admit(Subject::Endpoint, Refusal::Identity, now) {
+            tracing::warn!(%destination, error, suppressed, "outbound connection ended");
+        }
+        self.close.raise(CloseReason::Certificate);
+    }
+
+    /// Applications call others while they drain.
+    fn drain(&self) {}
+}
+
+/// The address that the application dialled; none if the system does not tell.
+fn destination(target: Target, stream: &TcpStream, from: SocketAddr) -> Option<SocketAddr> {
+    match target {
+        Target::OutboundTo(address) => Some(fold(address)),
+        Target::Outbound => {
+            // Without an entry in connection tracking it was not redirected, and dialled the
+            // listener.
+            let local = || stream.local_addr().ok().map(fold);
+            original_dst(stream, from).ok().or_else(local)
+        }
+        Target::Original | Target::Direct | Target::Fixed { .. } => None,
+    }
+}
+
+impl Worker {
+    /// True if a connection to this address would come back to an outbound listener.
+    fn is_loop(&self, target: Target, dialled: Dialled) -> bool {
+        let ip = dialled.address.ip();
+        let is_here = ip.is_loopback() || ip.is_unspecified();
+        let listens = self.shared.listening.iter().any(|own| {
+            own.target.is_outbound() && own.address.port() == dialled.address.port()
+        });
+        // Loopback is never redirected: who dialled it dialled the listener.
+        (is_here && target == Target::Outbound)
+            || (listens && (is_here || self.is_own_address(ip, dialled)))
+    }
+
+    /// True if an address is this pod's.
+    fn is_own_address(&self, address: IpAddr, dialled: Dialled) -> bool {
+        let stated = &self.shared.config.pod_addresses;
+        (address == dialled.from && !address.is_loopback())
+            || stated.iter().any(|own| fold_mapped(*own) == address)
+    }
+
+    /// Resets a connection before its first byte; counts and logs it.
+    fn refuse_outbound(&self, stream: TcpStream, to: Option<SocketAddr>, refused: Refused) {
+        let Refused { reason, target } = refused;
+        let named = reason.as_str();
+        let destination = Destination { address: to, target: &target };
+        if let Some(suppressed) =
+            self.shared.refusals.admit(Subject::Connection, reason, Instant::now())
+        {
+            let workload = &*self.shared.config.workload;
+            tracing::warn!(workload, %destination, reason = named, suppressed, "outbound connection refused");
+        }
+        self.shared.store.telemetry().outbound_refused(target, named);
+        reset_on_close(&stream);
+    }
+}
+
+/// A destination in a log line.
+struct Destination<'a> {
+    address: Option<SocketAddr>,
+    target: &'a OutboundTarget,
+}
+
+impl std::fmt::Display for Destination<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.address {
+            Some(address) => write!(f, "{address}")?,
+            None => f.write_str("unknown address")?,
+        }
+        let OutboundTarget { namespace, service, .. } = self.target;
+        if service.is_empty() { Ok(()) } else { write!(f, " ({service}.{namespace})") }
+    }
+}
+
+/// Size of the future of [`accept`], for the test that bounds it.
+#[cfg(test)]
+pub(super) fn size_of_accept() -> usize {
+    fn size<F>(_: fn(Rc<Worker>, Target, TcpStream, SocketAddr) -> F) -> usize {
+        size_of::<F>()
+    }
+    size(accept)
+}
