@@ -5,6 +5,7 @@ mod discover;
 mod identity;
 mod limits;
 mod log;
+mod outbound;
 mod redirect;
 mod sidecar;
 mod store;
@@ -14,6 +15,7 @@ pub use discover::DiscoverArgs;
 pub use identity::IdentityArgs;
 pub use limits::LimitsArgs;
 pub use log::LogArgs;
+pub use outbound::OutboundArgs;
 pub use redirect::RedirectArgs;
 pub use sidecar::SidecarArgs;
 pub use store::StoreArgs;
@@ -56,6 +58,9 @@ pub struct RunArgs {
     /// Listeners and connections.
     #[command(flatten)]
     pub sidecar: SidecarArgs,
+    /// The workload's own connections.
+    #[command(flatten)]
+    pub outbound: OutboundArgs,
     /// Limits of connections and requests.
     #[command(flatten)]
     pub limits: LimitsArgs,

@@ -6,6 +6,7 @@ pub mod environment;
 mod identity;
 mod limits;
 mod log;
+mod outbound;
 mod parse;
 mod reader;
 mod redirect;
@@ -58,6 +59,7 @@ pub fn read(args: &RunArgs, environment: Environment<'_>) -> Result<Config, Conf
     let admin = admin::admin(args, &mut reader, &facts);
     let retain_idle = admin::retain_idle(args, &mut reader);
     let mut sidecar = sidecar::sidecar(args, &mut reader, &facts);
+    outbound::read(args, &mut reader, &facts, &mut sidecar);
     limits::read(args, &mut reader, &mut sidecar);
     let store = store::store(args, &mut reader, facts, sidecar.timeouts.detect);
     let identity = identity::identity(args, &mut reader);

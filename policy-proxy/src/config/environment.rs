@@ -47,7 +47,8 @@ impl Note {
 const OURS: &str = "PORTCULLIS_";
 const LINKERDS: &str = "LINKERD2_PROXY_";
 
-const NO_OUTBOUND: &str = "there is no outbound side";
+const NO_OUTBOUND: &str = "the outbound half has settings of its own: --outbound-…";
+const NO_DESTINATIONS: &str = "destinations are asked of the policy controller";
 const NO_PROFILES: &str = "service profiles are not looked up";
 const NO_TRACES: &str = "no traces are exported";
 const NO_TAP: &str = "there is no tap";
@@ -70,10 +71,10 @@ pub const LINKERD: &[(&str, Support)] = &[
     ("CORES_MIN", Support::Ignored("workers are a number: --workers")),
     ("DESTINATION_CONTEXT", Support::Ignored(NO_PROFILES)),
     ("DESTINATION_PROFILE_INITIAL_TIMEOUT", Support::Ignored(NO_PROFILES)),
-    ("DESTINATION_PROFILE_NETWORKS", Support::Ignored(NO_PROFILES)),
+    ("DESTINATION_PROFILE_NETWORKS", Support::Honoured),
     ("DESTINATION_PROFILE_SUFFIXES", Support::Ignored(NO_PROFILES)),
-    ("DESTINATION_SVC_ADDR", Support::Ignored(NO_OUTBOUND)),
-    ("DESTINATION_SVC_NAME", Support::Ignored(NO_OUTBOUND)),
+    ("DESTINATION_SVC_ADDR", Support::Ignored(NO_DESTINATIONS)),
+    ("DESTINATION_SVC_NAME", Support::Ignored(NO_DESTINATIONS)),
     ("DNS_MAX_TTL", Support::Ignored("names are resolved for each attempt to connect")),
     ("DNS_MIN_TTL", Support::Ignored("names are resolved for each attempt to connect")),
     ("HTTP2_INITIAL_CONNECTION_WINDOW_SIZE", Support::Honoured),
@@ -144,6 +145,9 @@ pub const LINKERD: &[(&str, Support)] = &[
     ("MAX_IDLE_CONNS_PER_ENDPOINT", Support::Ignored(NO_POOL)),
     ("METRICS_RETAIN_IDLE", Support::Honoured),
     ("OUTBOUND_*", Support::Ignored(NO_OUTBOUND)),
+    ("OUTBOUND_CONNECT_TIMEOUT", Support::Honoured),
+    ("OUTBOUND_LISTEN_ADDR", Support::Honoured),
+    ("OUTBOUND_LISTEN_ADDRS", Support::Honoured),
     ("POLICY_CLUSTER_NETWORKS", Support::Honoured),
     ("POLICY_SVC_ADDR", Support::Honoured),
     ("POLICY_SVC_NAME", Support::Honoured),

@@ -167,7 +167,7 @@ fn sockets(args: &LimitsArgs, reader: &mut Reader<'_>, sockets: &mut SocketOptio
     }
 }
 
-fn positive(text: &str) -> Result<Duration, Expected> {
+pub(super) fn positive(text: &str) -> Result<Duration, Expected> {
     let bound = parse::duration(text)?;
     if bound.is_zero() { Err("expected more than 0") } else { Ok(bound) }
 }

@@ -103,7 +103,8 @@ mod tests {
         handle.replace(own(&authority));
         let config = |server, direct| clients.client(server, direct).unwrap().config;
         let first = config(&a, false);
-        assert!(Arc::ptr_eq(&first, &config(&"a.example".into(), false)));
+        let again: Arc<str> = "a.example".into();
+        assert!(Arc::ptr_eq(&first, &config(&again, false)));
         assert!(!Arc::ptr_eq(&first, &config(&b, false)));
         let direct = config(&a, true);
         assert_eq!(direct.alpn_protocols, [DIRECT_ALPN]);
