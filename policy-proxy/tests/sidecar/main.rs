@@ -43,6 +43,8 @@ mod notices;
 #[cfg(test)]
 mod opaque;
 #[cfg(test)]
+mod outbound;
+#[cfg(test)]
 mod ports;
 #[cfg(test)]
 mod reverification;

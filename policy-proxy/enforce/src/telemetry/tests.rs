@@ -228,6 +228,9 @@ fn busy(telemetry: &Telemetry) -> Vec<PortStatus> {
         }
         telemetry.transport_header("http/2", port(), caller);
     }
+    drop(telemetry.outbound(OutboundTarget::default(), OutboundTls::Mesh("web".into()), 0));
+    telemetry.outbound_refused(OutboundTarget::default(), "connect");
+    telemetry.outbound_failed(OutboundTarget::default(), "identity");
     certified(&telemetry.identity);
     telemetry.http_error(ErrorKind::Io);
     telemetry.tcp_error("io");
