@@ -1,4 +1,4 @@
-//! Redirection of a pod's inbound TCP connections to the sidecar.
+//! Redirection of a pod's TCP connections to the sidecar.
 //!
 //! | connection | what happens |
 //! |---|---|
@@ -6,10 +6,16 @@
 //! | from outside, to the inbound port, the admin port or a skipped port | not redirected |
 //! | through the loopback device: to 127.0.0.1, `::1` and the pod's own addresses | not redirected |
 //! | the sidecar's own, by its user | not redirected |
-//! | from the pod to elsewhere | not redirected: the sidecar is inbound only |
+//! | from the pod to the canary, by any user | redirected to the outbound port |
+//! | from the pod to link-local addresses, DNS, a skipped port or network | not redirected |
+//! | from the pod to elsewhere | redirected to the outbound port |
 //!
-//! A pod that calls its own Service leaves through its interface and comes back from the node, so it is
-//! redirected like any client, and is decided on by the node's address.
+//! Without an outbound port nothing from the pod is redirected. A pod that calls its own Service then
+//! leaves through its interface and comes back from the node, so it is redirected like any client, and
+//! is decided on by the node's address.
+//!
+//! The canary proves capture: the sidecar calls it, and only these rules lead the call back to the
+//! sidecar. It is part of the transaction of the other rules.
 //!
 //! The rules are one nft table that is replaced in one transaction, for IPv4 and IPv6; or chains in
 //! iptables' `nat` table, one transaction per family. They are read back after writing: the kernel's
@@ -22,7 +28,7 @@ mod rules;
 mod settings;
 mod tool;
 
-pub use settings::{Mode, RedirectConfig, Task};
+pub use settings::{Mode, OutboundRedirect, RedirectConfig, Task};
 
 use iptables::Iptables;
 use rules::{Rules, RulesState};

@@ -20,6 +20,22 @@ pub struct RedirectArgs {
     /// Ports that are not redirected, such as 25,3306-3307
     #[arg(long, value_name = "PORTS")]
     pub skip_inbound_ports: Option<String>,
+    /// The sidecar's port for the pod's own connections, such as 4140; without it they are not
+    /// redirected
+    #[arg(long, value_name = "PORT")]
+    pub outbound_port: Option<String>,
+    /// Destination ports of the pod's own connections that are not redirected, such as
+    /// 25,3306-3307; port 53 never is
+    #[arg(long, value_name = "PORTS")]
+    pub skip_outbound_ports: Option<String>,
+    /// Destination networks of the pod's own connections that are not redirected, such as
+    /// 192.0.2.0/24; link-local ones never are
+    #[arg(long, value_name = "NETWORKS")]
+    pub skip_outbound_networks: Option<String>,
+    /// Address and port that are redirected to the outbound port for every user, so that the sidecar
+    /// can prove the redirection by calling it
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub canary: Option<String>,
     /// Tool that writes the rules: auto, nft or iptables; auto uses iptables if nft cannot be used
     /// [default: auto]
     #[arg(long, value_name = "MODE")]

@@ -58,8 +58,8 @@ module or sandboxed runtime forbids netfilter to this container";
 const LOCK: &str = "iptables cannot take its lock; XTABLES_LOCKFILE must name a file in a folder that \
 this container can write to";
 const KERNEL: &str = "the node's kernel offers neither nf_tables nor iptables with nat and REDIRECT; \
-load the modules nf_tables, nft_chain_nat and nft_redir (or iptable_nat, ip6table_nat and xt_REDIRECT) \
-on the node";
+load the modules nf_tables, nft_chain_nat and nft_redir (or iptable_nat, ip6table_nat and xt_REDIRECT), \
+and for the pod's own connections nft_fib_inet (or xt_addrtype), on the node";
 
 #[cfg(test)]
 mod tests {

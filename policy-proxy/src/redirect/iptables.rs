@@ -3,8 +3,9 @@
 //! Each family is one transaction of `iptables-restore --noflush`. Other rules are not changed; the
 //! jumps to the chains of Portcullis come first.
 
-use super::rules::{Rules, RulesState};
+use super::rules::{OutboundRules, Rules, RulesState};
 use super::tool::{self, ToolError};
+use std::net::IpAddr;
 use std::path::Path;
 
 /// The variant of iptables, by the kernel interface that it uses.
@@ -22,6 +23,15 @@ enum Family {
     V6,
 }
 
+impl Family {
+    fn has(self, address: IpAddr) -> bool {
+        match self {
+            Self::V4 => address.is_ipv4(),
+            Self::V6 => address.is_ipv6(),
+        }
+    }
+}
+
 const INBOUND: &str = "PORTCULLIS_INBOUND";
 const LOCAL: &str = "PORTCULLIS_LOCAL";
 const JUMPS: [(&str, &str); 2] = [("PREROUTING", INBOUND), ("OUTPUT", LOCAL)];
@@ -37,7 +47,7 @@ impl Iptables {
     pub(super) fn apply(self, rules: &Rules) -> Result<(), ToolError> {
         for family in families() {
             let chains = Chains::of(&self.saved(family)?);
-            self.restore(family, &chains.replaced(rules))?;
+            self.restore(family, &chains.replaced(rules, family))?;
         }
         Ok(())
     }
@@ -57,13 +67,13 @@ impl Iptables {
         let mut absent = 0_usize;
         let mut differs = None;
         let families = families();
-        for family in &families {
-            let chains = Chains::of(&self.saved(*family)?);
+        for family in families.iter().copied() {
+            let chains = Chains::of(&self.saved(family)?);
             if !chains.exist() {
                 absent = absent.saturating_add(1);
-                differs.get_or_insert(format!("{}: no rules", self.program(*family, "")));
-            } else if let Some(difference) = chains.difference(rules) {
-                differs.get_or_insert(format!("{}: {difference}", self.program(*family, "")));
+                differs.get_or_insert(format!("{}: no rules", self.program(family, "")));
+            } else if let Some(difference) = chains.difference(rules, family) {
+                differs.get_or_insert(format!("{}: {difference}", self.program(family, "")));
             }
         }
         Ok(match differs {
@@ -153,12 +163,12 @@ impl Chains {
         lines.filter(ours).map(|line| line.replacen("-A ", "-D ", 1))
     }
 
-    fn replaced(&self, rules: &Rules) -> String {
+    fn replaced(&self, rules: &Rules, family: Family) -> String {
         // Naming a chain creates or flushes it.
         let mut lines = vec!["*nat".to_owned()];
         lines.extend(JUMPS.map(|(_, own)| format!(":{own} - [0:0]")));
         lines.extend(self.jumps());
-        lines.extend(wanted(rules).concat());
+        lines.extend(wanted(rules, family).concat());
         lines.extend(JUMPS.map(|(from, own)| format!("-I {from} 1 -p tcp -j {own}")));
         with_commit(lines)
     }
@@ -175,14 +185,14 @@ impl Chains {
     }
 
     /// Returns the first difference from the expected rules.
-    fn difference(&self, rules: &Rules) -> Option<String> {
+    fn difference(&self, rules: &Rules, family: Family) -> Option<String> {
         for ((from, own), found) in JUMPS.iter().zip(&self.from) {
             let jump = format!("-A {from} -p tcp -j {own}");
             if found.first() != Some(&jump) {
                 return Some(format!("expected `{jump}` to be the first rule of {from}"));
             }
         }
-        for (wanted, found) in wanted(rules).iter().zip(&self.own) {
+        for (wanted, found) in wanted(rules, family).iter().zip(&self.own) {
             let found = found.as_deref().unwrap_or_default();
             if wanted != found {
                 let surplus = found.iter().find(|line| !wanted.contains(line));
@@ -203,25 +213,53 @@ fn with_commit(mut lines: Vec<String>) -> String {
     lines.join("\n")
 }
 
-/// The expected rules of each chain. As with nft, `LOCAL` redirects nothing.
-fn wanted(rules: &Rules) -> [Vec<String>; 2] {
-    let Rules { inbound, user, excluded } = rules;
+/// The expected rules of each chain. As with nft, `LOCAL` redirects nothing without outbound rules.
+fn wanted(rules: &Rules, family: Family) -> [Vec<String>; 2] {
+    let Rules { inbound, user, excluded, outbound } = rules;
     let mut redirected = vec![format!("-A {INBOUND} -i lo -j RETURN")];
     redirected.extend(excluded.iter().map(|ports| {
         format!("-A {INBOUND} -p tcp -m tcp --dport {} -j RETURN", ports.to_text(':'))
     }));
     redirected.push(format!("-A {INBOUND} -p tcp -j REDIRECT --to-ports {inbound}"));
-    let local = vec![
-        format!("-A {LOCAL} -m owner --uid-owner {user} -j RETURN"),
-        format!("-A {LOCAL} -o lo -j RETURN"),
-    ];
+    let mut local = Vec::new();
+    local.extend(outbound.as_ref().and_then(|outbound| canary(outbound, family)));
+    local.push(format!("-A {LOCAL} -m owner --uid-owner {user} -j RETURN"));
+    local.push(format!("-A {LOCAL} -o lo -j RETURN"));
+    if let Some(outbound) = outbound {
+        local.extend(others(outbound, family));
+    }
     [redirected, local]
+}
+
+/// The rule of the canary, if its address is of this family.
+fn canary(rules: &OutboundRules, family: Family) -> Option<String> {
+    let canary = rules.canary.filter(|canary| family.has(canary.ip()))?;
+    let length = if canary.is_ipv4() { 32 } else { 128 };
+    let (address, number, port) = (canary.ip(), canary.port(), rules.port);
+    Some(format!(
+        "-A {LOCAL} -d {address}/{length} -p tcp -m tcp --dport {number} -j REDIRECT --to-ports {port}"
+    ))
+}
+
+/// The rules after the exemptions of the sidecar and of the loopback device.
+fn others(rules: &OutboundRules, family: Family) -> Vec<String> {
+    let OutboundRules { port, networks, excluded, canary: _ } = rules;
+    let mut lines = vec![format!("-A {LOCAL} -m addrtype --dst-type LOCAL -j RETURN")];
+    let networks = networks.iter().filter(|network| family.has(network.addr()));
+    lines.extend(networks.map(|network| format!("-A {LOCAL} -d {network} -j RETURN")));
+    lines.extend(
+        excluded.iter().map(|ports| {
+            format!("-A {LOCAL} -p tcp -m tcp --dport {} -j RETURN", ports.to_text(':'))
+        }),
+    );
+    lines.push(format!("-A {LOCAL} -p tcp -j REDIRECT --to-ports {port}"));
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redirect::rules::tests::rules;
+    use crate::redirect::rules::tests::{both, rules};
 
     const FOREIGN: &str = "\
 *filter
@@ -275,12 +313,12 @@ COMMIT
 -I OUTPUT 1 -p tcp -j PORTCULLIS_LOCAL
 COMMIT
 ";
-        assert_eq!(Chains::of(FOREIGN).replaced(&rules), fresh);
+        assert_eq!(Chains::of(FOREIGN).replaced(&rules, Family::V4), fresh);
         let chains = ":PORTCULLIS_LOCAL - [0:0]\n";
         let jumps =
             "-D PREROUTING -p tcp -j PORTCULLIS_INBOUND\n-D OUTPUT -p tcp -j PORTCULLIS_LOCAL\n";
         let again = fresh.replace(chains, &format!("{chains}{jumps}"));
-        assert_eq!(Chains::of(SAVED).replaced(&rules), again);
+        assert_eq!(Chains::of(SAVED).replaced(&rules, Family::V4), again);
     }
 
     #[test]
@@ -302,7 +340,7 @@ COMMIT
     #[test]
     fn a_difference_is_named() {
         let rules = rules(4143, 4191, &[8000, 8001]);
-        let difference = |saved: &str| Chains::of(saved).difference(&rules);
+        let difference = |saved: &str| Chains::of(saved).difference(&rules, Family::V6);
         assert_eq!(difference(SAVED), None);
         let first = "-A PREROUTING -p tcp -j PORTCULLIS_INBOUND\n";
         let later = SAVED.replace(first, "").replace("OTHER\n", &format!("OTHER\n{first}"));
@@ -324,6 +362,35 @@ COMMIT
             difference(&SAVED.replace(port, &format!("{port}\n{port}"))).unwrap(),
             "the rules are in another order, or one is there twice"
         );
+    }
+
+    #[test]
+    fn outbound_rules_name_the_canary_and_the_networks_of_their_family() {
+        let local = |canary, family| wanted(&both(canary), family)[1].join("\n");
+        let exempt = "\
+-A PORTCULLIS_LOCAL -m owner --uid-owner 2102 -j RETURN
+-A PORTCULLIS_LOCAL -o lo -j RETURN
+-A PORTCULLIS_LOCAL -m addrtype --dst-type LOCAL -j RETURN
+";
+        let rest = "\
+-A PORTCULLIS_LOCAL -p tcp -m tcp --dport 25 -j RETURN
+-A PORTCULLIS_LOCAL -p tcp -m tcp --dport 53 -j RETURN
+-A PORTCULLIS_LOCAL -p tcp -m tcp --dport 3306:3307 -j RETURN
+-A PORTCULLIS_LOCAL -p tcp -j REDIRECT --to-ports 4140";
+        let four = format!(
+            "{exempt}-A PORTCULLIS_LOCAL -d 169.254.0.0/16 -j RETURN
+-A PORTCULLIS_LOCAL -d 10.0.0.9/32 -j RETURN
+-A PORTCULLIS_LOCAL -d 192.0.2.0/24 -j RETURN
+{rest}"
+        );
+        let six = format!("{exempt}-A PORTCULLIS_LOCAL -d fe80::/10 -j RETURN\n{rest}");
+        let canary = "-A PORTCULLIS_LOCAL -d 127.0.0.127/32 -p tcp -m tcp --dport 4192 -j REDIRECT --to-ports 4140";
+        assert_eq!(local(None, Family::V4), four);
+        assert_eq!(local(Some("127.0.0.127:4192"), Family::V4), format!("{canary}\n{four}"));
+        assert_eq!(local(Some("127.0.0.127:4192"), Family::V6), six);
+        let canary = canary.replace("127.0.0.127/32", "fd00::9/128");
+        assert_eq!(local(Some("[fd00::9]:4192"), Family::V6), format!("{canary}\n{six}"));
+        assert_eq!(local(Some("[fd00::9]:4192"), Family::V4), four);
     }
 
     #[test]

@@ -9,8 +9,10 @@
 )]
 
 mod gateway;
+mod outbound;
 mod proxy;
 mod refused;
 mod rules;
 mod sidecar;
 mod support;
+mod tool;

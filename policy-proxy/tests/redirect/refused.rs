@@ -13,6 +13,9 @@ fn the_init_containers_two_capabilities_are_enough() {
         let output = world.redirect_as(&CONFINED, None, &format!("--mode {mode}"));
         assert!(output.status.success(), "{mode}: {}", said(&output));
         assert!(world.redirect("--check").status.success());
+        let both = "--outbound-port 4140 --canary 127.0.0.127:4192";
+        let output = world.redirect_as(&CONFINED, None, &format!("--mode {mode} {both}"));
+        assert!(output.status.success(), "{mode}: {}", said(&output));
     }
     let Some(world) = world_or_skip() else { return };
     let legacy = ["save", "restore"].map(|action| {

@@ -20,11 +20,11 @@ pub(crate) const POD: [IpAddr; 2] = [v4(2), v6(2)];
 pub(crate) const SECOND: [IpAddr; 2] = [v4(20), v6(20)];
 pub(crate) const CLIENT: [IpAddr; 2] = [v4(3), v6(3)];
 
-const fn v4(host: u8) -> IpAddr {
+pub(crate) const fn v4(host: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, host))
 }
 
-const fn v6(host: u16) -> IpAddr {
+pub(crate) const fn v6(host: u16) -> IpAddr {
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host))
 }
 
