@@ -9,12 +9,16 @@
 //! because its clients are authorized by Kubernetes (`pods/portforward`, `pods/exec`), unless a
 //! page in a browser may have sent the request. Endpoints that change state are for loopback only
 //! and disabled by default.
+//!
+//! `/live` and `/ready` are answered on the port of [`crate::capture`], too.
 
 mod answer;
+mod health;
 mod log_level;
 mod page;
 mod probe;
 
+use crate::capture::Capture;
 use crate::log::LogFilter;
 use answer::{refuse, refuse_method, text, with_type};
 use bytes::Bytes;
@@ -30,7 +34,7 @@ use policy_core::target::canonical_target;
 use policy_core::{Decision, Denial, Denied, PathHandling, RequestView, fold_mapped};
 use policy_enforce::record::{DecisionInfo, Notices, RequestLine};
 use policy_enforce::respond::status_of;
-use policy_enforce::store::{PolicyStore, PortHandle, Unready};
+use policy_enforce::store::{PolicyStore, PortHandle};
 use policy_server::ConnectionPermits;
 use policy_tls::identity::{IdentityHandle, IdentityStatus, identity_of};
 use policy_tls::peer::{Peer, PeerTls};
@@ -69,6 +73,9 @@ pub struct AdminConfig {
     pub tcp_probe_timeout: Duration,
     /// The pod's addresses, for controllers that do not state them.
     pub pod_addresses: Vec<IpAddr>,
+    /// Proof that the pod's own connections are redirected, without which the proxy is not ready;
+    /// absent: they need not be.
+    pub capture: Option<Capture>,
 }
 
 impl AdminConfig {
@@ -84,6 +91,7 @@ impl AdminConfig {
             tcp_probe_ports: BTreeSet::new(),
             tcp_probe_timeout: Duration::from_secs(1),
             pod_addresses: Vec::new(),
+            capture: None,
         }
     }
 }
@@ -97,6 +105,15 @@ pub enum MetricsAccess {
     Local,
     /// Every client that can reach the port.
     All,
+}
+
+/// The way by which a connection reached the admin server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Door {
+    /// The admin port.
+    Own,
+    /// The port that only the redirection leads here.
+    Captured,
 }
 
 /// The admin server.
@@ -165,13 +182,29 @@ impl Admin {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        self.serve_accepted(stream, peer, Door::Own).await
+    }
+
+    /// Serves a connection to the port that only the redirection leads to the proxy: `/live` and
+    /// `/ready`, as proof that it does.
+    ///
+    /// # Errors
+    /// As [`Self::serve_connection`].
+    pub async fn serve_captured(&self, stream: TcpStream, client: SocketAddr) -> io::Result<()> {
+        self.serve_accepted(stream, Peer::new(client, PeerTls::Absent), Door::Captured).await
+    }
+
+    async fn serve_accepted<S>(&self, stream: S, peer: Peer, door: Door) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let full = || io::Error::other("too many connections to the admin port");
         let place =
             self.shared.room.try_acquire(self.is_pod_or_node(peer.ip())).ok_or_else(full)?;
         let admin = self.clone();
         let served = async move {
             let _place = place;
-            timeout(CONNECTION, admin.requests(stream, peer)).await?
+            timeout(CONNECTION, admin.requests(stream, peer, door)).await?
         };
         match &self.shared.runtime {
             Some(runtime) => runtime.spawn(served).await.map_err(io::Error::other)?,
@@ -205,7 +238,7 @@ impl Admin {
         let mut first = [0; 1];
         timeout(HANDSHAKE, stream.peek(&mut first)).await??;
         if first != [TLS_HANDSHAKE] {
-            return self.requests(stream, Peer::new(client, PeerTls::Absent)).await;
+            return self.requests(stream, Peer::new(client, PeerTls::Absent), Door::Own).await;
         }
         let own = self.shared.identity.current().clone();
         let own = own.ok_or_else(|| io::Error::other("no identity yet"))?;
@@ -213,17 +246,22 @@ impl Admin {
         let stream = timeout(HANDSHAKE, acceptor.accept(stream)).await??;
         let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         let identity = leaf.and_then(identity_of);
-        self.requests(stream, Peer::new(client, PeerTls::Terminated(identity))).await
+        self.requests(stream, Peer::new(client, PeerTls::Terminated(identity)), Door::Own).await
     }
 
-    async fn requests<S>(&self, stream: S, peer: Peer) -> io::Result<()>
+    async fn requests<S>(&self, stream: S, peer: Peer, door: Door) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let peer = Arc::new(peer);
         let service = service_fn(move |request: Request<Incoming>| {
             let (admin, peer) = (self.clone(), Arc::clone(&peer));
-            async move { Ok::<_, Infallible>(admin.answer(&peer, request).await) }
+            async move {
+                Ok::<_, Infallible>(match door {
+                    Door::Own => admin.answer(&peer, request).await,
+                    Door::Captured => admin.answer_captured(&peer, &request),
+                })
+            }
         });
         // HTTP/2 too: a mesh may send a scraper's HTTP/1 in it.
         let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -288,14 +326,6 @@ impl Admin {
         client.is_loopback() || node.iter().any(|network| network.contains(&client))
     }
 
-    /// Authorizes `/live` and `/ready`: every client while the node's addresses are unknown.
-    fn authorize_health<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
-        let live = self.shared.own.as_ref().map(PortHandle::live);
-        let policy = live.as_ref().and_then(|live| live.in_force().ok());
-        let early = policy.is_none_or(|policy| policy.facts.node_local.is_empty());
-        if early || self.is_pod_or_node(peer.ip()) { Ok(()) } else { self.decide(peer, request) }
-    }
-
     /// Authorizes a probe. The kubelet is recognised by its address: a grant to an identity, such
     /// as for metrics, does not permit probes of ports.
     fn authorize_probe<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
@@ -303,27 +333,6 @@ impl Admin {
             return Ok(());
         }
         self.decide(&Peer::new(peer.address(), PeerTls::Absent), request)
-    }
-
-    fn ready(&self) -> Response<Full<Bytes>> {
-        let shared = &self.shared;
-        let mut missing = Vec::new();
-        if shared.drain.is_cancelled() {
-            missing.push("draining".to_owned());
-        }
-        let reason = shared.status.as_ref().and_then(IdentityStatus::missing);
-        missing.extend(reason.map(|reason| format!("identity: {reason}")));
-        if let Some(Unready { workload, ports }) = shared.store.unready() {
-            if workload {
-                missing.push("workload: the declared ports are not known yet".to_owned());
-            }
-            missing.extend(ports.iter().map(|port| format!("port {port}: policy")));
-        }
-        if missing.is_empty() {
-            return text(StatusCode::OK, "ready\n");
-        }
-        let list: String = missing.iter().map(|what| format!("  {what}\n")).collect();
-        text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready, missing:\n{list}"))
     }
 
     fn authorize_metrics<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {

@@ -1,6 +1,7 @@
 //! The command line as it was typed. [`crate::config`] reads and checks its values.
 
 mod admin;
+mod capture;
 mod discover;
 mod identity;
 mod limits;
@@ -11,6 +12,7 @@ mod sidecar;
 mod store;
 
 pub use admin::AdminArgs;
+pub use capture::CaptureArgs;
 pub use discover::DiscoverArgs;
 pub use identity::IdentityArgs;
 pub use limits::LimitsArgs;
@@ -40,7 +42,7 @@ pub struct Cli {
 pub enum Command {
     /// Run the sidecar until SIGTERM.
     Run(Box<RunArgs>),
-    /// Redirect a pod's inbound connections to the sidecar; for the pod's init container.
+    /// Redirect a pod's connections to the sidecar; for the pod's init container.
     Redirect(Box<RedirectArgs>),
 }
 
@@ -58,9 +60,9 @@ pub struct RunArgs {
     /// Listeners and connections.
     #[command(flatten)]
     pub sidecar: SidecarArgs,
-    /// The workload's own connections.
+    /// Proof of redirection.
     #[command(flatten)]
-    pub outbound: OutboundArgs,
+    pub capture: CaptureArgs,
     /// Limits of connections and requests.
     #[command(flatten)]
     pub limits: LimitsArgs,

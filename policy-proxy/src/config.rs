@@ -1,6 +1,7 @@
 //! The settings as they are understood: read once, checked once, all errors reported at once.
 
 mod admin;
+mod capture;
 mod discover;
 pub mod environment;
 mod identity;
@@ -56,10 +57,13 @@ pub fn read(args: &RunArgs, environment: Environment<'_>) -> Result<Config, Conf
     let mut reader = Reader::new(environment);
     let facts = sidecar::facts(args, &mut reader);
     let discover = discover::discover(args, &mut reader, &facts);
-    let admin = admin::admin(args, &mut reader, &facts);
+    let mut admin = admin::admin(args, &mut reader, &facts);
     let retain_idle = admin::retain_idle(args, &mut reader);
     let mut sidecar = sidecar::sidecar(args, &mut reader, &facts);
-    outbound::read(args, &mut reader, &facts, &mut sidecar);
+    let listening = sidecar.listeners.iter().map(|listener| listener.address.port());
+    let listening = listening.chain([admin.listen.port()]);
+    sidecar.capture = capture::capture(args, &mut reader, listening);
+    admin.capture.clone_from(&sidecar.capture);
     limits::read(args, &mut reader, &mut sidecar);
     let store = store::store(args, &mut reader, facts, sidecar.timeouts.detect);
     let identity = identity::identity(args, &mut reader);

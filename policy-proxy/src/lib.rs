@@ -18,6 +18,7 @@
 
 pub mod admin;
 pub mod args;
+pub mod capture;
 pub mod config;
 mod descriptors;
 pub mod discover;

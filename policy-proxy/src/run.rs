@@ -83,6 +83,7 @@ async fn control(config: Config) -> Result<(), RunError> {
         TcpListener::bind(address).await.map_err(|error| RunError::Admin { address, error })?;
     let notices = Some(Arc::clone(&config.sidecar.notices));
     let log_filter = config.admin.log_filter.clone();
+    let capture = config.sidecar.capture.clone();
     let own = AdminConfig { notices, ..config.admin };
     let admin = Admin::new(own, store.clone(), identity.clone(), status, drain.clone());
     let access_log = AccessLog::switched(config.access_log, Box::new(io::stderr()));
@@ -92,6 +93,9 @@ async fn control(config: Config) -> Result<(), RunError> {
     let mut sidecar = Sidecar::start(sidecar, store.clone(), identity.clone(), recorder)?;
     tracing::info!(listening = ?sidecar.addresses(), admin = %address, "policy-proxy started");
     tokio::spawn(admin.serve(listener));
+    if let Some(capture) = capture {
+        tokio::spawn(capture.run());
+    }
     if let Some(source) = source {
         tokio::spawn(source.run());
     }

@@ -1,5 +1,7 @@
 //! Tests of authorization and responses on the admin port.
 
+mod health;
+
 use super::*;
 use http::request;
 use http_body_util::BodyExt;
@@ -144,24 +146,6 @@ fn an_ambiguous_target_is_not_taken_for_metrics() {
     for path in ["/metrics/", "//metrics", "/./metrics", "/%6detrics", "/METRICS", "/env.json"] {
         assert_eq!(get(&admin, &plain("10.9.0.1"), path).0, StatusCode::NOT_FOUND, "{path}");
     }
-}
-
-#[test]
-fn readiness_names_what_is_missing_and_live_answers_always() {
-    let mut missing = admin(MetricsAccess::Policy, false);
-    Arc::get_mut(&mut missing.shared).unwrap().status = Some(IdentityStatus::default());
-    let node = plain("10.9.0.1");
-    assert_eq!(get(&missing, &node, "/live"), (StatusCode::OK, "live\n".to_owned()));
-    let (status, body) = get(&missing, &node, "/ready");
-    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(body, "not ready, missing:\n  identity: no certificate yet\n  port 4191: policy\n");
-    let ready = admin(MetricsAccess::Policy, false);
-    apply(&ready, usual());
-    assert_eq!(get(&ready, &node, "/ready"), (StatusCode::OK, "ready\n".to_owned()));
-    ready.shared.drain.cancel();
-    let (status, body) = get(&ready, &node, "/ready");
-    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-    assert!(body.contains("draining"), "{body}");
 }
 
 #[test]

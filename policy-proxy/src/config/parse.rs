@@ -80,6 +80,23 @@ pub(super) fn socket(text: &str) -> Result<SocketAddr, Expected> {
     text.parse().map_err(|_| "expected ip:port or [ipv6]:port")
 }
 
+pub(super) fn port(text: &str) -> Result<NonZeroU16, Expected> {
+    text.parse().map_err(|_| "expected a port from 1 to 65535")
+}
+
+/// An address and port that a connection can be made to.
+pub(super) fn canary(text: &str) -> Result<SocketAddr, Expected> {
+    let usable = |canary: &SocketAddr| {
+        let is_scoped = matches!(canary, SocketAddr::V6(six) if six.scope_id() != 0);
+        let address = canary.ip();
+        let is_mapped = address.to_canonical() != address;
+        let is_nobodys = address.is_unspecified() || address.is_multicast();
+        canary.port() != 0 && !is_scoped && !is_mapped && !is_nobodys
+    };
+    let canary = text.parse().ok().filter(usable);
+    canary.ok_or("expected ip:port or [ipv6]:port of an address that can be called")
+}
+
 pub(super) fn count(text: &str) -> Result<NonZeroUsize, Expected> {
     text.parse().map_err(|_| "expected a whole number above 0")
 }

@@ -6,7 +6,6 @@ use crate::args::RedirectArgs;
 use crate::redirect::{Mode, OutboundRedirect, RedirectConfig, Task};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroU32};
 
 /// Reads all settings of `redirect`.
@@ -20,7 +19,7 @@ pub fn redirect(
     let mut reader = Reader::new(environment);
     let mut port = |flag, typed, default: NonZeroU16| {
         let given = reader.lookup(flag, typed, &[]);
-        reader.read(given, default, port)
+        reader.read(given, default, parse::port)
     };
     let inbound = port("inbound-port", args.inbound_port.as_ref(), INBOUND);
     let admin = port("admin-port", args.admin_port.as_ref(), ADMIN);
@@ -59,7 +58,7 @@ fn outbound(
 ) -> Option<OutboundRedirect> {
     let given = reader.lookup("outbound-port", args.outbound_port.as_ref(), &[]);
     let is_given = given.is_some();
-    let number = reader.read(given, None, |text| port(text).map(Some));
+    let number = reader.read(given, None, |text| parse::port(text).map(Some));
     if let Some(number) = number.filter(|number| others.contains(number)) {
         reader.fail(format!(
             "--outbound-port: `{number}`: is the inbound or the admin port; expected another one"
@@ -77,12 +76,8 @@ fn outbound(
     let called = dependent("canary", args.canary.as_ref());
     let skipped = reader.read(ports, BTreeSet::new(), parse::ports);
     let skipped_networks = reader.read(networks, Vec::new(), skipped_networks);
-    let canary = reader.read(called, None, |text| canary(text).map(Some));
+    let canary = reader.read(called, None, |text| parse::canary(text).map(Some));
     number.map(|port| OutboundRedirect { port, skipped, skipped_networks, canary })
-}
-
-fn port(text: &str) -> Result<NonZeroU16, parse::Expected> {
-    text.parse().map_err(|_| "expected a port from 1 to 65535")
 }
 
 /// Networks that are not all addresses: that would be no redirection at all.
@@ -94,19 +89,6 @@ fn skipped_networks(text: &str) -> Result<Vec<IpNet>, parse::Expected> {
     }
 }
 
-/// An address and port that a connection can be made to.
-fn canary(text: &str) -> Result<SocketAddr, parse::Expected> {
-    let usable = |canary: &SocketAddr| {
-        let is_scoped = matches!(canary, SocketAddr::V6(six) if six.scope_id() != 0);
-        let address = canary.ip();
-        let is_mapped = address.to_canonical() != address;
-        let is_nobodys = address.is_unspecified() || address.is_multicast();
-        canary.port() != 0 && !is_scoped && !is_mapped && !is_nobodys
-    };
-    let canary = text.parse().ok().filter(usable);
-    canary.ok_or("expected ip:port or [ipv6]:port of an address that can be called")
-}
-
 const INBOUND: NonZeroU16 = NonZeroU16::MIN.saturating_add(4142);
 const ADMIN: NonZeroU16 = NonZeroU16::MIN.saturating_add(4190);
 const PROXY: NonZeroU32 = NonZeroU32::MIN.saturating_add(2101);
@@ -114,6 +96,7 @@ const PROXY: NonZeroU32 = NonZeroU32::MIN.saturating_add(2101);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
 
     fn read(args: RedirectArgs) -> Result<RedirectConfig, ConfigError> {
         redirect(&args, &|_| None)
@@ -213,7 +196,7 @@ mod tests {
             "127.0.0.1",
             "[::ffff:127.0.0.1]:80",
         ] {
-            assert_eq!(super::canary(canary).ok(), None, "{canary}");
+            assert_eq!(parse::canary(canary).ok(), None, "{canary}");
         }
         let unreadable = RedirectArgs {
             outbound_port: typed("0"),

@@ -262,3 +262,29 @@ fn what_is_wrong_with_an_identity_is_named() {
     let expected = "PORTCULLIS_IDENTITY: `vault`: expected files, certify, spiffe or none";
     assert!(said.contains(expected), "{said}");
 }
+
+#[test]
+fn a_canary_is_called_and_has_a_port_of_its_own_for_probes() {
+    let config = from(&with(&[]), RunArgs::default()).unwrap();
+    assert!(config.sidecar.capture.is_none() && config.admin.capture.is_none());
+    let canary = ("PORTCULLIS_CANARY", "127.0.0.1:4193");
+    let config = from(&with(&[canary]), RunArgs::default()).unwrap();
+    let capture = config.sidecar.capture.unwrap();
+    assert_eq!(capture.port().get(), 4192);
+    assert!(capture.is_canary("127.0.0.1:4193".parse().unwrap()));
+    assert_eq!(config.admin.capture.unwrap().port().get(), 4192);
+    for port in ["4143", "4191"] {
+        assert_eq!(
+            error(&[canary, ("PORTCULLIS_CAPTURE_PORT", port)]),
+            format!(
+                "--capture-port: `{port}`: the proxy listens on it; expected a port that nobody \
+                 listens on"
+            )
+        );
+    }
+    assert_eq!(
+        error(&[("PORTCULLIS_CANARY", "127.0.0.1")]),
+        "PORTCULLIS_CANARY: `127.0.0.1`: expected ip:port or [ipv6]:port of an address that can be \
+         called"
+    );
+}

@@ -11,6 +11,7 @@ use super::outbound;
 use super::settings::{Listener, Target};
 use super::tls::{self, InboundPath, TlsDetection};
 use super::worker::Worker;
+use crate::admin::Admin;
 use policy_core::{Protocol, fold_mapped};
 use policy_enforce::error::ErrorKind;
 use policy_tls::peer::{Peer, PeerTls};
@@ -68,6 +69,11 @@ async fn accept(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
     let Some(destination) = destination(&worker.shared.listening, target, &stream, from) else {
         return worker.tcp_error(ErrorKind::Destination, client);
     };
+    if let Some(admin) = destination.captured(&worker, target) {
+        // An error concerns the client alone. A probe must not delay draining.
+        spawn_local(async move { admin.serve_captured(stream, client).await });
+        return;
+    }
     let Some(permit) = worker.acquire_connection(destination.port()) else {
         return worker.tcp_error(ErrorKind::TooManyConnections, client);
     };
@@ -124,6 +130,16 @@ impl Destination {
             Self::Application { port, .. } => port,
             Self::Direct { own } => NonZeroU16::new(own.port()).unwrap_or(NonZeroU16::MIN),
         }
+    }
+
+    /// The admin server, if the connection was redirected from the port that proves it.
+    fn captured(self, worker: &Worker, target: Target) -> Option<Admin> {
+        let config = &worker.shared.config;
+        let probed = config.capture.as_ref().filter(|_| target == Target::Original)?.port();
+        config
+            .admin
+            .clone()
+            .filter(|_| matches!(self, Self::Application { port, .. } if port == probed))
     }
 }
 

@@ -2,9 +2,7 @@
 
 use super::limits::{Limits, SocketOptions, Timeouts};
 use crate::admin::Admin;
-use crate::outbound::Destinations;
-use crate::outbound::settings::OutboundSettings;
-use crate::outbound::table::TableSettings;
+use crate::capture::Capture;
 use policy_enforce::record::Notices;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
@@ -26,6 +24,9 @@ pub struct SidecarConfig {
     /// The proxy's own admin port, which meshed clients may reach through the direct path; absent: it
     /// is a port like any other.
     pub admin: Option<Admin>,
+    /// Proof that the pod's connections are redirected: the admin server answers redirected
+    /// connections to its port; absent: that is a port like any other.
+    pub capture: Option<Capture>,
     /// Maps a client's address before policy, rate limits and records; absent: unchanged.
     pub client_address: Option<ClientAddress>,
     /// Logs denied and audited requests.
@@ -99,6 +100,7 @@ impl SidecarConfig {
             workers: NonZeroUsize::MIN,
             pod_addresses: Vec::new(),
             admin: None,
+            capture: None,
             client_address: None,
             notices: Arc::new(Notices::new(workload, Notices::INTERVAL)),
             timeouts: Timeouts::default(),

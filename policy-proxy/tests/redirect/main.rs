@@ -8,6 +8,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod capture;
 mod gateway;
 mod outbound;
 mod proxy;

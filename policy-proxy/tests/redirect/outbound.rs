@@ -88,11 +88,6 @@ impl Pod {
 const OUTBOUND: &str = "--outbound-port 4140 --skip-outbound-ports 2525-2526 \
                         --skip-outbound-networks 10.77.0.4/32,fd77::4/128";
 
-fn as_user<T>(user: u32, work: impl FnOnce() -> T) -> T {
-    rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(user)).unwrap();
-    work()
-}
-
 /// The client's link-local IPv6 address, as the pod calls it.
 fn link_local(world: &World) -> SocketAddr {
     let link = world.pod.run("ip -oneline link show eth0");

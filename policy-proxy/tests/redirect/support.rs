@@ -257,7 +257,8 @@ fn listener(port: u16) -> TcpListener {
     socket.into()
 }
 
-fn original(stream: &TcpStream, from: IpAddr) -> Option<SocketAddr> {
+/// The original destination from netfilter.
+pub(crate) fn original(stream: &TcpStream, from: IpAddr) -> Option<SocketAddr> {
     let socket = SockRef::from(stream);
     let address = match from {
         IpAddr::V4(_) => socket.original_dst_v4(),
@@ -273,4 +274,10 @@ pub(crate) fn read_all(mut stream: TcpStream) -> String {
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}");
     }
     String::from_utf8(bytes).unwrap()
+}
+
+/// Runs `work` as a user; for a thread of its own.
+pub(crate) fn as_user<T>(user: u32, work: impl FnOnce() -> T) -> T {
+    rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(user)).unwrap();
+    work()
 }
