@@ -2,7 +2,7 @@
 //! or by their namespace's.
 //!
 //! ```text
-//! annotations ─▶ opt_in ─▶ skip_reason ─▶ effective_config ─▶ probe ─▶ container ─▶ patched pod
+//! annotations ─▶ opt_in ─▶ skip_reason ─▶ effective_config ─▶ probe ─▶ container ─▶ mark ─▶ patched pod
 //! ```
 //!
 //! [`inject`] is a pure function of the pod, its namespace and the settings: the webhook, and
@@ -22,12 +22,15 @@ mod dry_run;
 mod effective_config;
 mod element;
 mod inject;
+mod mark;
 mod metrics;
 mod missing_sidecar;
 mod missing_sidecar_cache;
 mod names;
 mod namespace_labeler;
 mod opt_in;
+mod outbound;
+mod outbound_settings;
 mod ports;
 mod probe;
 mod quantity;
@@ -54,6 +57,7 @@ pub use names::namespace_remarks;
 pub(crate) use names::{injection_annotations, injection_remarks};
 pub use namespace_labeler::{NamespaceLabeler, NamespaceLabelerInputs};
 pub use opt_in::{INJECT, INJECT_LABEL, NamespaceContext};
+pub use outbound_settings::{OutboundSettings, OutboundTransport, Unanswered};
 pub use review::Injector;
 pub(crate) use review::Reply;
 pub use roots::trust_from_pem;

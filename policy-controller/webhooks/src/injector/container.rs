@@ -50,7 +50,8 @@ pub(super) fn add(
         }
     });
     let Some(spec) = pod.get_mut("spec") else { return };
-    // First, so that no other container is reachable before the rules are written.
+    // First, so that no other container is reachable before the rules are written. The sidecar comes
+    // right after them: where they redirect what containers send, it has to be there.
     edit_list(spec, "initContainers", |list| {
         let added = if settings.native { vec![init, proxy.clone()] } else { vec![init] };
         list.splice(0..0, added);
@@ -81,13 +82,26 @@ pub(super) fn injected_containers(config: &EffectiveConfig, settings: &Settings)
     [proxy(config, settings, &none, &none), init(config)]
 }
 
-fn put(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {
+pub(super) fn put(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {
     let mut texts = Map::new();
     if let Some(Value::Object(held)) = metadata.remove(field) {
         texts = held;
     }
     texts.insert(key.to_owned(), value.into());
     metadata.insert(field.to_owned(), Value::Object(texts));
+}
+
+/// Moves the two containers before all other init containers. Where another webhook put one between
+/// them, its connections would lead nowhere; before them, they would not be redirected.
+pub(super) fn move_to_front(pod: &mut Value) {
+    let Some(spec) = pod.get_mut("spec") else { return };
+    edit_list(spec, "initContainers", |list| {
+        list.sort_by_key(|container| match text(container, "name") {
+            Some(INIT) => 0,
+            Some(PROXY) => 1,
+            Some(_) | None => 2,
+        });
+    });
 }
 
 /// Updates the parts derived from the other containers in a pod that already has a sidecar.
@@ -155,6 +169,7 @@ fn init(config: &EffectiveConfig) -> Value {
     if !skipped.is_empty() {
         arguments.push(format!("{SKIP_ARGUMENT}{skipped}"));
     }
+    arguments.extend(config.outbound.arguments());
     json!({
         "name": INIT,
         "image": image(config, Setting::InitImage),
@@ -183,9 +198,9 @@ fn proxy(
     declared: &BTreeSet<u16>,
     probed: &BTreeSet<u16>,
 ) -> Value {
-    let probe = |path: &str, seconds: u32, failures: u32| {
+    let probe = |path: &str, port: u16, seconds: u32, failures: u32| {
         json!({
-            "httpGet": {"path": path, "port": ADMIN_PORT},
+            "httpGet": {"path": path, "port": port},
             "periodSeconds": seconds,
             "timeoutSeconds": 2,
             "failureThreshold": failures,
@@ -201,8 +216,8 @@ fn proxy(
             {"name": "proxy-inbound", "containerPort": INBOUND_PORT, "protocol": "TCP"},
             {"name": "proxy-admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
         ],
-        "readinessProbe": probe("/ready", 2, 3),
-        "livenessProbe": probe("/live", 10, 3),
+        "readinessProbe": probe("/ready", config.outbound.probe_port(), 2, 3),
+        "livenessProbe": probe("/live", ADMIN_PORT, 10, 3),
         "resources": resources(config),
         "securityContext": {
             "runAsUser": PROXY_UID,
@@ -221,7 +236,8 @@ fn proxy(
         fields.insert("restartPolicy".to_owned(), "Always".into());
         // The application starts once its ports are protected. Whether it is reachable is decided
         // by readiness, without a time limit.
-        fields.insert("startupProbe".to_owned(), probe("/live", 1, 120));
+        let startup = probe("/live", config.outbound.probe_port(), 1, 120);
+        fields.insert("startupProbe".to_owned(), startup);
     }
     container
 }
@@ -293,6 +309,8 @@ fn environment(
     for (name, ports) in [(PORTS, declared), (TCP_PROBE_PORTS, probed)] {
         env.extend((!ports.is_empty()).then(|| plain(name, &joined(ports))));
     }
+    let outbound = config.outbound.variables(&settings.outbound);
+    env.extend(outbound.into_iter().map(|(name, value)| plain(name, &value)));
     let given = Setting::ALL
         .into_iter()
         .filter_map(|setting| Some(plain(setting.variable()?, config.get(setting)?)));

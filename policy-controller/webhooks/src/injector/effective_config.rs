@@ -1,8 +1,10 @@
 //! The effective value of each setting for a pod: its own, its namespace's or the installation's.
 
 use super::opt_in::{NamespaceContext, StringMap};
+use super::outbound::{self, Outbound};
 use super::ports::{NamedPorts, PortList, named};
 use super::setting::Setting;
+use super::value::Stated;
 use policy_crds::{FieldError, annotation};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -72,13 +74,17 @@ impl FromStr for Preset {
 /// The effective configuration of a pod.
 #[derive(Clone, Debug)]
 pub(super) struct EffectiveConfig {
-    values: BTreeMap<Setting, String>,
+    values: BTreeMap<Setting, Stated>,
     /// Ports that are not redirected.
     pub(super) skipped: PortList,
+    /// The outbound half.
+    pub(super) outbound: Outbound,
+    /// Warnings for the pod's author.
+    pub(super) warnings: Vec<String>,
 }
 
 impl EffectiveConfig {
-    /// Determines the settings of a pod.
+    /// Determines the settings of a pod. `native`: its sidecar is a native one.
     ///
     /// # Errors
     /// Every annotation with an invalid value.
@@ -87,29 +93,36 @@ impl EffectiveConfig {
         annotations: &StringMap,
         context: &NamespaceContext,
         defaults: &Defaults,
+        native: bool,
     ) -> Result<Self, Vec<FieldError>> {
         let named = named(pod);
         let place = context.place();
         let (mut values, mut errors) = (BTreeMap::new(), Vec::new());
         for setting in Setting::ALL {
             let own = annotated_value(setting, annotations, "", &named, false);
+            let around = || match annotated_value(
+                setting,
+                &context.annotations,
+                &place,
+                &named,
+                true,
+            )? {
+                None => Ok(default_value(setting, defaults, &named)),
+                stated => Ok(stated),
+            };
             let stated = match own {
-                Ok(None) => annotated_value(setting, &context.annotations, &place, &named, true),
+                Ok(None) => around(),
+                Ok(Some(own)) if setting == Setting::Outbound => {
+                    around().and_then(|around| outbound::not_loosened(own, around))
+                }
                 own => own,
             };
             match stated {
-                Ok(Some(value)) => {
-                    values.insert(setting, value);
-                }
-                Ok(None) => {
-                    let value = defaults.0.get(&setting);
-                    let value = value.and_then(|text| setting.read(text, &named).ok());
-                    values.extend(value.map(|value| (setting, value)));
-                }
+                Ok(stated) => values.extend(stated.map(|stated| (setting, stated))),
                 Err(more) => errors.extend(more),
             }
         }
-        let open = values.get(&Setting::PendingPolicy).is_some_and(|value| value == "default");
+        let open = values.get(&Setting::PendingPolicy).is_some_and(|said| said.value == "default");
         if open && !values.contains_key(&Setting::PendingDefaultPolicy) {
             let (setting, needed) = (Setting::PendingPolicy, Setting::PendingDefaultPolicy);
             let field = annotation::field(&setting.annotations().concat());
@@ -119,15 +132,25 @@ impl EffectiveConfig {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let list = values.get(&Setting::SkipInboundPorts).map_or("", String::as_str);
+        let stated = |setting| values.get(&setting);
+        let (outbound, warnings) =
+            Outbound::of(stated(Setting::Outbound), stated(Setting::SkipOutboundPorts), native)?;
+        let list = stated(Setting::SkipInboundPorts).map_or("", |stated| &stated.value);
         let skipped = PortList::read(list, &named).unwrap_or_default();
-        Ok(Self { values, skipped })
+        Ok(Self { values, skipped, outbound, warnings })
     }
 
     /// Returns the value of a setting, if it has one.
     pub(super) fn get(&self, setting: Setting) -> Option<&str> {
-        self.values.get(&setting).map(String::as_str).filter(|value| !value.is_empty())
+        let value = self.values.get(&setting).map(|stated| stated.value.as_str());
+        value.filter(|value| !value.is_empty())
     }
+}
+
+/// Returns the installation's default of a setting.
+fn default_value(setting: Setting, defaults: &Defaults, named: &NamedPorts) -> Option<Stated> {
+    let value = setting.read(defaults.0.get(&setting)?, named).ok()?;
+    Some(Stated { field: format!("--injector-default={setting}"), value, is_default: true })
 }
 
 /// Returns the value in the annotations of one object. In annotations `shared` by pods, a list of
@@ -138,15 +161,15 @@ fn annotated_value(
     place: &str,
     named: &NamedPorts,
     shared: bool,
-) -> Result<Option<String>, Vec<FieldError>> {
-    let (mut value, mut errors): (Option<(String, String)>, _) = (None, Vec::new());
+) -> Result<Option<Stated>, Vec<FieldError>> {
+    let (mut stated, mut errors): (Option<(String, Stated)>, _) = (None, Vec::new());
     for name in setting.annotations() {
         let Some(text) = annotations.get(&name) else { continue };
         let field = format!("{place}{}", annotation::field(&name));
         let text = if shared { setting.of_this_pod(text, named) } else { text.clone() };
-        match (setting.read(&text, named), &value) {
+        match (setting.read(&text, named), &stated) {
             (Err(message), _) => errors.push(FieldError { field, message }),
-            (Ok(read), Some((other, before))) if *before != read => {
+            (Ok(read), Some((other, before))) if before.value != read => {
                 let message = format!(
                     "`{text}` differs from `{other}` on the same object: give one of them, or both \
                      the same value"
@@ -154,8 +177,8 @@ fn annotated_value(
                 errors.push(FieldError { field, message });
             }
             (Ok(_), Some(_)) => {}
-            (Ok(read), None) => value = Some((name, read)),
+            (Ok(value), None) => stated = Some((name, Stated { field, value, is_default: false })),
         }
     }
-    if errors.is_empty() { Ok(value.map(|(_, value)| value)) } else { Err(errors) }
+    if errors.is_empty() { Ok(stated.map(|(_, stated)| stated)) } else { Err(errors) }
 }

@@ -4,8 +4,9 @@ use super::effective_config::EffectiveConfig;
 use super::opt_in::{NamespaceContext, decide};
 use super::settings::{Bypass, Settings};
 use super::skip_reason::{self, SkipReason};
-use super::{bypass, container, element, names, probe};
-use policy_crds::FieldError;
+use super::{bypass, container, element, mark, names, probe};
+use policy_crds::{FieldError, annotation};
+use policy_crds::sidecar_mark::OutboundMode;
 use serde_json::Value;
 
 /// Outcome of an injection.
@@ -22,6 +23,9 @@ pub enum Outcome {
     Skipped {
         /// The reason.
         reason: SkipReason,
+        /// The pod without the mark of an injected pod that its author wrote; absent if it has none,
+        /// so that the pod stays as it is.
+        unmarked: Option<Box<Value>>,
         /// Warnings for its author, which include the reason if the author did not choose it.
         warnings: Vec<String>,
     },
@@ -31,8 +35,28 @@ pub enum Outcome {
 
 /// Injects the sidecar into `pod`, the JSON of a Pod or of a pod template.
 ///
-/// Injection is idempotent.
+/// Injection is idempotent. The mark of an injected pod always says what the injected containers do: a
+/// mark that somebody else wrote is replaced, or taken out of a pod without a sidecar.
 pub fn inject(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outcome {
+    let mut outcome = outcome(pod, context, settings);
+    let Some(given) = mark::given(pod) else { return outcome };
+    let remark = |message| format!("{}: {message}", annotation::field(annotation::SIDECAR));
+    match &mut outcome {
+        Outcome::Injected { pod, warnings } if mark::given(pod) != Some(given) => {
+            warnings.push(remark(mark::REPLACED));
+        }
+        Outcome::Injected { .. }
+        | Outcome::Skipped { reason: SkipReason::AlreadyInjected { .. }, .. }
+        | Outcome::Refused(_) => {}
+        Outcome::Skipped { warnings, unmarked, .. } => {
+            *unmarked = Some(Box::new(mark::without(pod)));
+            warnings.push(remark(mark::TAKEN_OUT));
+        }
+    }
+    outcome
+}
+
+fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outcome {
     let annotations = element::texts(pod.pointer("/metadata/annotations"));
     let decision = decide(&annotations, context);
     let mut errors = names::unknown(&annotations);
@@ -49,13 +73,13 @@ pub fn inject(pod: &Value, context: &NamespaceContext, settings: &Settings) -> O
     // A pod that opts out is created whatever else is wrong.
     if let Some(reason @ (SkipReason::DisabledByPod | SkipReason::DisabledByNamespace(_))) = skip {
         warnings.extend(errors.iter().map(ToString::to_string));
-        return Outcome::Skipped { reason, warnings };
+        return Outcome::Skipped { reason, warnings, unmarked: None };
     }
     if !errors.is_empty() {
         return Outcome::Refused(errors);
     }
     if let Some(reason) = skip {
-        return Outcome::Skipped { reason, warnings };
+        return Outcome::Skipped { reason, warnings, unmarked: None };
     }
     let errors = names::mistyped(&context.annotations, &context.place());
     if !errors.is_empty() {
@@ -64,17 +88,20 @@ pub fn inject(pod: &Value, context: &NamespaceContext, settings: &Settings) -> O
     if let Some(reason) = skip_reason::reason(pod) {
         return skipped(
             pod,
+            context,
             reason,
             bypass::bypasses_of_injected(pod, &annotations, context, settings),
             settings,
             warnings,
         );
     }
-    let config = match EffectiveConfig::of(pod, &annotations, context, &settings.defaults) {
-        Ok(config) => config,
-        Err(errors) => return Outcome::Refused(errors),
-    };
-    let errors = skip_reason::conflicts(pod);
+    let native = settings.native;
+    let config =
+        match EffectiveConfig::of(pod, &annotations, context, &settings.defaults, native) {
+            Ok(config) => config,
+            Err(errors) => return Outcome::Refused(errors),
+        };
+    let errors = skip_reason::conflicts(pod, config.outbound.taken_ports());
     if !errors.is_empty() {
         return Outcome::Refused(errors);
     }
@@ -83,13 +110,14 @@ pub fn inject(pod: &Value, context: &NamespaceContext, settings: &Settings) -> O
         return refused;
     }
     warnings.extend(names::inherited_without_effect(&annotations, context));
+    warnings.extend(config.warnings.iter().cloned());
     let mut injected = pod.clone();
     let tcp_probes = probe::rewrite(&mut injected, &config.skipped, &mut warnings);
-    let native = settings.native;
     if !native && skip_reason::belongs_to_job(pod) {
         warnings.push(JOB_WARNING.to_owned());
     }
     container::add(&mut injected, &config, settings, &tcp_probes);
+    mark::write(&mut injected, context);
     Outcome::Injected { pod: Box::new(injected), warnings }
 }
 
@@ -97,6 +125,7 @@ pub fn inject(pod: &Value, context: &NamespaceContext, settings: &Settings) -> O
 /// containers like ours, so `bypasses` are checked for these as well.
 fn skipped(
     pod: &Value,
+    context: &NamespaceContext,
     reason: SkipReason,
     bypasses: Vec<FieldError>,
     settings: &Settings,
@@ -104,10 +133,10 @@ fn skipped(
 ) -> Outcome {
     if matches!(reason, SkipReason::AlreadyInjected { .. }) {
         return bypass_refusal(bypasses, settings, &mut warnings)
-            .unwrap_or_else(|| already_injected(pod, reason, warnings));
+            .unwrap_or_else(|| already_injected(pod, context, reason, warnings));
     }
     warnings.extend(reason.warning());
-    Outcome::Skipped { reason, warnings }
+    Outcome::Skipped { reason, warnings, unmarked: None }
 }
 
 /// Returns the refusal of a pod with bypasses, or adds them to the warnings if they are allowed.
@@ -129,12 +158,20 @@ pub const JOB_WARNING: &str = "the sidecar is a container like others, which doe
      `portcullis.dev/proxy-admin-shutdown: enabled` is needed";
 
 /// Handles a pod that is already injected: another webhook may have added containers since.
-fn already_injected(pod: &Value, reason: SkipReason, mut warnings: Vec<String>) -> Outcome {
+fn already_injected(
+    pod: &Value,
+    context: &NamespaceContext,
+    reason: SkipReason,
+    mut warnings: Vec<String>,
+) -> Outcome {
     let mut refreshed = pod.clone();
     container::refresh(&mut refreshed, &mut warnings);
+    if mark::write(&mut refreshed, context) != OutboundMode::None {
+        container::move_to_front(&mut refreshed);
+    }
     if refreshed != *pod {
         return Outcome::Injected { pod: Box::new(refreshed), warnings };
     }
     warnings.extend(reason.warning());
-    Outcome::Skipped { reason, warnings }
+    Outcome::Skipped { reason, warnings, unmarked: None }
 }

@@ -113,6 +113,7 @@ fn namespace_context(namespace: &Object) -> NamespaceContext {
         annotations: owned(&namespace.meta.annotations),
         labels: owned(&namespace.meta.labels),
         default_enabled: false,
+        is_assumed: false,
     }
 }
 

@@ -23,7 +23,7 @@ const OF_POLICY: [&str; 6] = [
 ];
 
 /// Annotations that the injector writes.
-const WRITTEN: [&str; 2] = [VERSION_ANNOTATION, annotation::SKIPPED_PORTS];
+const WRITTEN: [&str; 3] = [VERSION_ANNOTATION, annotation::SKIPPED_PORTS, annotation::SIDECAR];
 
 /// Returns every known name.
 fn known() -> Vec<String> {
@@ -354,6 +354,8 @@ mod tests {
         // Repeated here, so that the table is not compared with itself.
         let opening = [
             "skip-inbound-ports",
+            "skip-outbound-ports",
+            "outbound",
             "pending-policy",
             "pending-default-policy",
             "proxy-admin-shutdown",
@@ -405,15 +407,15 @@ mod tests {
 
     #[test]
     fn annotations_of_others_are_never_refused() {
-        let names = ["config.linkerd.io/skip-outbound-ports", "linkerd.io/injct", "a/b"];
+        let names = ["config.linkerd.io/skip-subnets", "linkerd.io/injct", "a/b"];
         assert_eq!(unknown(&texts(&names)), []);
         let remarks =
             |names| suspicious(&texts(names)).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
             remarks(&names),
             [
-                "metadata.annotations[\"config.linkerd.io/skip-outbound-ports\"]: has no effect on \
-                 this sidecar",
+                "metadata.annotations[\"config.linkerd.io/skip-subnets\"]: has no effect on this \
+                 sidecar",
                 "metadata.annotations[\"linkerd.io/injct\"]: has no effect; \
                  `portcullis.dev/inject` and `linkerd.io/inject` ask for a sidecar",
             ]

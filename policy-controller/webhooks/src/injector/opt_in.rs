@@ -26,6 +26,8 @@ pub struct NamespaceContext {
     /// True if pods are injected when neither they nor their namespace have an injection
     /// annotation, as in `portcullis inject`.
     pub default_enabled: bool,
+    /// True if the name is an assumption: a manifest states none, and gets one when it is applied.
+    pub is_assumed: bool,
 }
 
 impl NamespaceContext {
@@ -134,8 +136,7 @@ fn read(text: &str) -> Result<OptIn, String> {
         "enabled" => Ok(OptIn::Enabled),
         "disabled" => Ok(OptIn::Disabled),
         "ingress" => {
-            Err("`ingress` is not supported: this sidecar leaves what a pod sends alone, \
-                          so an ingress is injected like any other pod; use `enabled`"
+            Err("`ingress` is not supported: an ingress is injected like any other pod; use `enabled`"
                 .to_owned())
         }
         text => {
@@ -163,6 +164,7 @@ mod tests {
             annotations: texts(annotations),
             labels: texts(labels),
             default_enabled: false,
+            is_assumed: false,
         }
     }
 

@@ -43,6 +43,26 @@ impl PortList {
         Ok(Self(ranges))
     }
 
+    /// Reads `80,8000-8080`: ports of others, whose names the pod does not know.
+    ///
+    /// # Errors
+    /// The invalid item and the reason.
+    pub(super) fn numbers(list: &str) -> Result<Self, String> {
+        let is_name = |item: &&str| item.bytes().any(|byte| byte.is_ascii_alphabetic());
+        if let Some(name) = list.split(',').map(str::trim).find(is_name) {
+            let name = shown(name);
+            return Err(format!(
+                "`{name}` is a name; ports of destinations are numbers, because a pod's port names are its \
+                 own"
+            ));
+        }
+        Self::read(list, &NamedPorts::new())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn contains(&self, port: u16) -> bool {
         self.0.iter().any(|range| range.contains(&port))
     }
@@ -133,6 +153,13 @@ mod tests {
         ] {
             assert_eq!(read(list), Err(reason.to_owned()), "{list}");
         }
+        let numbers = |list| PortList::numbers(list).map(|list| list.text());
+        assert_eq!(numbers(" 25, 8000-8010,"), Ok("25,8000-8010".to_owned()));
+        let reason = "`http` is a name; ports of destinations are numbers, because a pod's port names \
+                      are its own";
+        assert_eq!(numbers("25,http"), Err(reason.to_owned()));
+        let reason = "`0` is neither a port from 1 to 65535 nor a range";
+        assert_eq!(numbers("0"), Err(reason.to_owned()));
     }
 
     #[test]

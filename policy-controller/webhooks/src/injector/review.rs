@@ -67,14 +67,15 @@ impl Injector {
         own: Option<TlsHandle>,
         metrics: InjectorMetrics,
     ) -> Self {
-        let InjectorSettings { defaults, control_plane, sidecar, trust, bypass, .. } = settings;
+        let InjectorSettings { defaults, control_plane, sidecar, trust, bypass, outbound, .. } =
+            settings;
         let native = sidecar != Sidecar::Container;
         let roots = RootsSource::new(trust, own);
         let trust = Trust::ConfigMap;
         Self {
             client,
             sidecar,
-            settings: Settings { defaults, control_plane, trust, bypass, native },
+            settings: Settings { defaults, control_plane, trust, bypass, native, outbound },
             roots,
             native_support: Arc::default(),
             metrics,
@@ -134,13 +135,18 @@ impl Injector {
         match outcome {
             Outcome::Injected { pod: injected, warnings } => {
                 self.metrics.answered("injected");
-                let patch = Value::Array(diff(pod, &injected));
-                let patch = BASE64_STANDARD.encode(patch.to_string());
+                let patch = patch(pod, &injected);
                 ReviewResponse::patch(version, request.uid, patch, prefixed(warnings))
             }
-            Outcome::Skipped { reason, warnings } => {
+            Outcome::Skipped { reason, warnings, unmarked } => {
                 self.metrics.answered(reason.label());
-                ReviewResponse::allow(version, request.uid, prefixed(warnings))
+                match unmarked {
+                    Some(unmarked) => {
+                        let patch = patch(pod, &unmarked);
+                        ReviewResponse::patch(version, request.uid, patch, prefixed(warnings))
+                    }
+                    None => ReviewResponse::allow(version, request.uid, prefixed(warnings)),
+                }
             }
             Outcome::Refused(errors) => {
                 self.metrics.answered("refused");
@@ -166,6 +172,7 @@ impl Injector {
             annotations: texts(found.metadata.annotations),
             labels: texts(found.metadata.labels),
             default_enabled: false,
+            is_assumed: false,
         })
     }
 
@@ -224,6 +231,11 @@ fn is_native(major: &str, minor: &str) -> bool {
         digits.parse::<u32>().ok()
     };
     number(major) != Some(1) || number(minor).is_none_or(|minor| minor >= NATIVE_SINCE)
+}
+
+/// Returns the JSON Patch from one pod to another, as a response carries it.
+fn patch(from: &Value, to: &Value) -> String {
+    BASE64_STANDARD.encode(Value::Array(diff(from, to)).to_string())
 }
 
 /// Prefixes warnings with our name, because other webhooks warn too.

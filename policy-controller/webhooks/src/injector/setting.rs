@@ -15,6 +15,13 @@ pub(super) const LINKERD: &str = "config.linkerd.io/";
 pub(super) const LINKERDS: [&str; 3] =
     [LINKERD, "config.alpha.linkerd.io/", "config.beta.linkerd.io/"];
 
+/// The value of `outbound` by which the pod's own connections go through the sidecar.
+pub(super) const ENABLED: &str = "enabled";
+/// The value of `outbound` by which the sidecar leaves them alone.
+const DISABLED: &str = "disabled";
+/// The value of `outbound` by which the sidecar refuses plaintext within the cluster, too.
+pub(super) const MESH_ONLY: &str = "mesh-only";
+
 /// A setting. Its name follows the prefix of an annotation and is a key of `--injector-default`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Setting {
@@ -46,6 +53,10 @@ pub enum Setting {
     ProxyEphemeralStorageLimit,
     /// Ports that are not redirected.
     SkipInboundPorts,
+    /// Whether the pod's own connections go through the sidecar.
+    Outbound,
+    /// Destination ports of the pod's own connections that are not redirected.
+    SkipOutboundPorts,
     /// Ports without protocol detection.
     OpaquePorts,
     /// Timeout of protocol detection.
@@ -99,7 +110,7 @@ enum Prefixes {
 
 impl Setting {
     /// Every setting.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 35] = [
         Self::ProxyImage,
         Self::ProxyVersion,
         Self::InitImage,
@@ -114,6 +125,8 @@ impl Setting {
         Self::ProxyEphemeralStorageRequest,
         Self::ProxyEphemeralStorageLimit,
         Self::SkipInboundPorts,
+        Self::Outbound,
+        Self::SkipOutboundPorts,
         Self::OpaquePorts,
         Self::DetectTimeout,
         Self::ShutdownGracePeriod,
@@ -152,6 +165,8 @@ impl Setting {
             Self::ProxyEphemeralStorageRequest => "proxy-ephemeral-storage-request",
             Self::ProxyEphemeralStorageLimit => "proxy-ephemeral-storage-limit",
             Self::SkipInboundPorts => "skip-inbound-ports",
+            Self::Outbound => "outbound",
+            Self::SkipOutboundPorts => "skip-outbound-ports",
             Self::OpaquePorts => "opaque-ports",
             Self::DetectTimeout => "detect-timeout",
             Self::ShutdownGracePeriod => "shutdown-grace-period",
@@ -193,7 +208,10 @@ impl Setting {
             | Self::ProxyMemoryLimit
             | Self::ProxyEphemeralStorageRequest
             | Self::ProxyEphemeralStorageLimit
-            | Self::SkipInboundPorts => return None,
+            | Self::SkipInboundPorts
+            // `outbound` makes its variables.
+            | Self::Outbound
+            | Self::SkipOutboundPorts => return None,
             Self::ProxyLogLevel => "PORTCULLIS_LOG",
             Self::ProxyLogFormat => "PORTCULLIS_LOG_FORMAT",
             Self::AccessLog => "PORTCULLIS_ACCESS_LOG",
@@ -223,7 +241,8 @@ impl Setting {
         match self {
             // An image of Linkerd's proxy would not understand our settings.
             Self::ProxyImage | Self::ProxyVersion | Self::InitImage => Prefixes::Own,
-            Self::DetectTimeout
+            Self::Outbound
+            | Self::DetectTimeout
             | Self::ProxyWorkers
             | Self::PendingPolicy
             | Self::PendingDefaultPolicy
@@ -251,6 +270,7 @@ impl Setting {
             | Self::ProxyEphemeralStorageRequest
             | Self::ProxyEphemeralStorageLimit
             | Self::SkipInboundPorts
+            | Self::SkipOutboundPorts
             | Self::ShutdownGracePeriod
             | Self::ProxyAdminShutdown => Prefixes::Both,
         }
@@ -260,7 +280,9 @@ impl Setting {
     /// open a port or the sidecar's admin server, or decide before there is a policy.
     pub(super) fn harmless_value(self) -> Option<&'static str> {
         match self {
-            Self::SkipInboundPorts => Some(""),
+            Self::SkipInboundPorts | Self::SkipOutboundPorts => Some(""),
+            // Any other value permits plaintext to where `mesh-only` refuses it.
+            Self::Outbound => Some(MESH_ONLY),
             Self::PendingPolicy => Some("wait"),
             Self::PendingDefaultPolicy => Some("deny"),
             Self::ProxyAdminShutdown | Self::ProxyAdminLogLevel => Some("disabled"),
@@ -347,6 +369,8 @@ impl Setting {
             Self::SkipInboundPorts | Self::OpaquePorts => {
                 PortList::read(text, named).map(|list| list.text())
             }
+            Self::SkipOutboundPorts => PortList::numbers(text).map(|list| list.text()),
+            Self::Outbound => one_of(text, &[ENABLED, DISABLED, MESH_ONLY]),
             Self::DetectTimeout | Self::ShutdownGracePeriod => duration(text),
             Self::PendingTimeout | Self::MaximumPolicyAge | Self::OpaqueIdleTimeout => {
                 duration(text)
@@ -404,6 +428,8 @@ mod tests {
             (Setting::AccessLog, "apache"),
             (Setting::ProxyCpuLimit, "1.5"),
             (Setting::SkipInboundPorts, "25,8000-8010"),
+            (Setting::SkipOutboundPorts, "25,8000-8010"),
+            (Setting::Outbound, "mesh-only"),
             (Setting::DetectTimeout, "5s"),
             (Setting::ProxyWorkers, "4"),
             (Setting::MaximumPolicyAge, "1h"),
@@ -444,6 +470,7 @@ mod tests {
             (Setting::IdleTimeout, "0s", "a whole number above 0 with ms, s, m, h or d"),
             (Setting::PendingPolicy, "open", "one of `wait`, `default`"),
             (Setting::ProxyAdminShutdown, "true", "`enabled` or `disabled`"),
+            (Setting::Outbound, "true", "one of `enabled`, `disabled`, `mesh-only`"),
         ] {
             assert_eq!(
                 read(setting, text),

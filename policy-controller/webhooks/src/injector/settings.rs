@@ -2,6 +2,7 @@
 
 use super::control_plane::ControlPlane;
 use super::effective_config::Defaults;
+use super::outbound_settings::OutboundSettings;
 use std::path::PathBuf;
 
 /// Default name of the injector's MutatingWebhookConfiguration.
@@ -20,6 +21,8 @@ pub struct Settings {
     pub bypass: Bypass,
     /// True for a native sidecar (Kubernetes 1.29), false for an ordinary container.
     pub native: bool,
+    /// Settings of the outbound half, where a pod has one.
+    pub outbound: OutboundSettings,
 }
 
 /// The roots that sidecars trust.
@@ -83,4 +86,6 @@ pub struct InjectorSettings {
     pub trust: TrustSettings,
     /// Handling of pods that could bypass their sidecar.
     pub bypass: Bypass,
+    /// Settings of the outbound half, where a pod has one.
+    pub outbound: OutboundSettings,
 }

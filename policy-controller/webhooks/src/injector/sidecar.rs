@@ -8,6 +8,16 @@ pub(super) const INIT: &str = policy_crds::annotation::INIT_CONTAINER;
 pub(super) const INBOUND_PORT: u16 = 4143;
 /// Port of the proxy's admin server.
 pub(super) const ADMIN_PORT: u16 = 4191;
+/// Port of the pod's own connections, on loopback.
+pub(super) const OUTBOUND_PORT: u16 = 4140;
+/// Where the sidecar listens for them.
+pub(super) const OUTBOUND_LISTEN: &str = "127.0.0.1:4140";
+/// Port that nobody listens on: only the inbound redirect leads to the sidecar, so that who gets a
+/// response there has proven it.
+pub(super) const CAPTURE_PORT: u16 = 4192;
+/// Address that the sidecar calls to prove the outbound redirect. It is on loopback, to which every pod
+/// has a route, whatever its address family.
+pub(super) const CANARY: &str = "127.0.0.1:4193";
 /// User ID of the proxy.
 pub(super) const PROXY_UID: u64 = 2102;
 /// The annotation with the injected version. Before injection, it is the version that the pod

@@ -157,8 +157,9 @@ pub(super) fn has_injected_pair(pod: &Value) -> bool {
     redirects && runs && listens && user == Some(PROXY_UID)
 }
 
-/// Returns errors for everything that conflicts with a sidecar.
-pub(super) fn conflicts(pod: &Value) -> Vec<FieldError> {
+/// Returns errors for everything that conflicts with a sidecar, which takes `more` ports besides its
+/// usual ones.
+pub(super) fn conflicts(pod: &Value, more: &[u16]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let uid = |value: &Value| {
         let uid = value.get("securityContext")?.get("runAsUser")?.as_u64();
@@ -180,11 +181,12 @@ pub(super) fn conflicts(pod: &Value) -> Vec<FieldError> {
         }
     }
     for (place, container) in containers(pod) {
-        let taken = |port: u16| [INBOUND_PORT, ADMIN_PORT].contains(&port);
+        let taken = |port: u16| [INBOUND_PORT, ADMIN_PORT].contains(&port) || more.contains(&port);
         for (port, _) in of_container(container).into_iter().filter(|(port, _)| taken(*port)) {
+            let own: String = more.iter().map(|port| format!("{port}, ")).collect();
             let message = format!(
-                "port `{port}` is one of the sidecar's own ({INBOUND_PORT} and {ADMIN_PORT}); give \
-                 the application another one"
+                "port `{port}` is one of the sidecar's own ({own}{INBOUND_PORT} and {ADMIN_PORT}); \
+                 give the application another one"
             );
             errors.push(FieldError { field: format!("{place}.ports"), message });
         }

@@ -77,6 +77,7 @@ impl NamespaceContext {
             annotations: texts(metadata.get("annotations")),
             labels: texts(metadata.get("labels")),
             default_enabled: false,
+            is_assumed: false,
         })
     }
 
@@ -87,6 +88,7 @@ impl NamespaceContext {
             annotations: BTreeMap::new(),
             labels: BTreeMap::new(),
             default_enabled: false,
+            is_assumed: false,
         }
     }
 }

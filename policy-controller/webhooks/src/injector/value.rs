@@ -2,6 +2,17 @@
 
 use std::ops::RangeInclusive;
 
+/// A value, and what states it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stated {
+    /// The field or flag.
+    pub(super) field: String,
+    /// The value, normalized.
+    pub(super) value: String,
+    /// True if it is a default of the installation.
+    pub(super) is_default: bool,
+}
+
 pub(super) fn expected(text: &str, what: &str) -> String {
     let shown: String = text.chars().take(64).collect();
     format!("`{shown}` is not allowed; expected {what}")

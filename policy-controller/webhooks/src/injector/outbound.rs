@@ -1,0 +1,178 @@
+//! The outbound half of a pod's sidecar: what pod, namespace and installation say about it, and what the
+//! two containers are told.
+
+use super::outbound_settings::{OutboundSettings, OutboundTransport, Unanswered};
+use super::ports::PortList;
+use super::setting::{ENABLED, MESH_ONLY};
+use super::sidecar::{ADMIN_PORT, CANARY, CAPTURE_PORT, OUTBOUND_LISTEN, OUTBOUND_PORT};
+use super::value::Stated;
+use policy_crds::FieldError;
+use policy_crds::sidecar_mark::OutboundMode;
+
+/// Prefix of the init container's argument with the port that connections are redirected to.
+pub(super) const PORT_ARGUMENT: &str = "--outbound-port=";
+/// The variable with the mode.
+pub(super) const MODE_VARIABLE: &str = "PORTCULLIS_OUTBOUND_MODE";
+
+/// The outbound half of a pod's sidecar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outbound {
+    mode: OutboundMode,
+    /// Destination ports that are not redirected.
+    skipped: PortList,
+}
+
+/// Takes the value of a pod, unless it loosens `mesh-only` of its namespace or of the installation.
+///
+/// # Errors
+/// It does.
+pub(super) fn not_loosened(
+    own: Stated,
+    around: Option<Stated>,
+) -> Result<Option<Stated>, Vec<FieldError>> {
+    match around.filter(|around| around.value == MESH_ONLY && own.value != MESH_ONLY) {
+        Some(around) => {
+            let message = format!(
+                "`{}` loosens `{MESH_ONLY}` of {}; a pod may only be stricter",
+                own.value, around.field
+            );
+            Err(vec![FieldError { field: own.field, message }])
+        }
+        None => Ok(Some(own)),
+    }
+}
+
+impl Outbound {
+    /// Determines the outbound half of a pod from the two settings, with warnings for its author.
+    /// `native`: the sidecar is a native one.
+    ///
+    /// # Errors
+    /// The settings contradict each other, or `mesh-only` cannot be kept.
+    pub(super) fn of(
+        mode: Option<&Stated>,
+        skipped: Option<&Stated>,
+        native: bool,
+    ) -> Result<(Self, Vec<String>), Vec<FieldError>> {
+        let list = skipped.map_or("", |stated| &stated.value);
+        let list = PortList::numbers(list).unwrap_or_default();
+        let off = Self { mode: OutboundMode::None, skipped: PortList::default() };
+        let on = match mode.map(|stated| (stated.value.as_str(), stated)) {
+            Some((MESH_ONLY, stated)) => {
+                let errors = contradictions(stated, skipped.filter(|_| !list.is_empty()), native);
+                if !errors.is_empty() {
+                    return Err(errors);
+                }
+                OutboundMode::MeshOnly
+            }
+            Some((ENABLED, stated)) if !native => {
+                return Ok((off, vec![format!("{}: {NEEDS_NATIVE}", stated.field)]));
+            }
+            Some((ENABLED, _)) => OutboundMode::On,
+            Some(_) | None => {
+                // A default of the installation is for its other pods.
+                let idle = skipped.filter(|stated| !list.is_empty() && !stated.is_default);
+                let idle = idle.map(|stated| format!("{}: {WITHOUT_OUTBOUND}", stated.field));
+                return Ok((off, idle.into_iter().collect()));
+            }
+        };
+        Ok((Self { mode: on, skipped: list }, Vec::new()))
+    }
+
+    /// True if the pod's own connections are redirected.
+    pub(super) fn is_on(&self) -> bool {
+        self.mode != OutboundMode::None
+    }
+
+    /// Returns the further arguments of the init container.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        if !self.is_on() {
+            return Vec::new();
+        }
+        let mut arguments =
+            vec![format!("{PORT_ARGUMENT}{OUTBOUND_PORT}"), format!("--canary={CANARY}")];
+        if !self.skipped.is_empty() {
+            arguments.push(format!("--skip-outbound-ports={}", self.skipped.text()));
+        }
+        arguments
+    }
+
+    /// Returns the further variables of the sidecar.
+    pub(super) fn variables(&self, settings: &OutboundSettings) -> Vec<(&'static str, String)> {
+        let mode = match self.mode {
+            OutboundMode::None => return Vec::new(),
+            OutboundMode::On => "on",
+            OutboundMode::MeshOnly => MESH_ONLY,
+        };
+        let mut variables = vec![
+            ("PORTCULLIS_OUTBOUND_LISTEN", OUTBOUND_LISTEN.to_owned()),
+            (MODE_VARIABLE, mode.to_owned()),
+            ("PORTCULLIS_CANARY", CANARY.to_owned()),
+        ];
+        let mut add = |name, value: &str| {
+            if !value.is_empty() {
+                variables.push((name, value.to_owned()));
+            }
+        };
+        add(
+            "PORTCULLIS_OUTBOUND_TRANSPORT",
+            match settings.transport {
+                OutboundTransport::Original => "",
+                OutboundTransport::Header => "header",
+            },
+        );
+        add(
+            "PORTCULLIS_OUTBOUND_UNANSWERED",
+            match settings.unanswered {
+                Unanswered::Refuse => "",
+                Unanswered::Plaintext => "plaintext",
+            },
+        );
+        let list = |networks: &[_]| {
+            networks.iter().map(ToString::to_string).collect::<Vec<String>>().join(",")
+        };
+        add("PORTCULLIS_OUTBOUND_NETWORKS", &list(&settings.networks));
+        if self.mode == OutboundMode::MeshOnly {
+            add("PORTCULLIS_OUTBOUND_PLAINTEXT_ALLOWED", &list(&settings.plaintext_allowed));
+        }
+        variables
+    }
+
+    /// Returns the port that the start-up and readiness probes ask.
+    pub(super) fn probe_port(&self) -> u16 {
+        if self.is_on() { CAPTURE_PORT } else { ADMIN_PORT }
+    }
+
+    /// Returns the further ports that the application cannot have.
+    pub(super) fn taken_ports(&self) -> &'static [u16] {
+        if self.is_on() { &[OUTBOUND_PORT, CAPTURE_PORT] } else { &[] }
+    }
+}
+
+/// Warning for a pod whose sidecar cannot have the outbound half that is asked for.
+const NEEDS_NATIVE: &str = "the outbound half needs a native sidecar, and this one is an ordinary \
+     container, so that what the pod sends is left alone: init containers, which run before it, \
+     could reach nobody";
+
+/// Warning for ports that are not redirected where nothing is.
+const WITHOUT_OUTBOUND: &str = "has no effect on this sidecar, which leaves what the pod sends alone \
+     without `portcullis.dev/outbound: enabled`";
+
+/// Returns what contradicts `mesh-only`.
+fn contradictions(mode: &Stated, skipped: Option<&Stated>, native: bool) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if !native {
+        let message = format!(
+            "`{MESH_ONLY}` needs a native sidecar (Kubernetes 1.29), and this one is an ordinary \
+             container; what the pod sends could not be held to it"
+        );
+        errors.push(FieldError { field: mode.field.clone(), message });
+    }
+    if let Some(Stated { field, value, .. }) = skipped {
+        let message = format!(
+            "`{value}` would not be redirected, which `{MESH_ONLY}` of {} excludes",
+            mode.field
+        );
+        errors.push(FieldError { field: field.clone(), message });
+    }
+    errors
+}
