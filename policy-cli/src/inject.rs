@@ -66,7 +66,9 @@ fn inject_template(
     let Template { kind, namespace, name, .. } = template;
     let home = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace };
     let around = namespaces.get(home).cloned().unwrap_or_else(|| NamespaceContext::unknown(home));
-    let around = NamespaceContext { default_enabled: true, ..around };
+    // Who applies a manifest without a namespace chooses it then.
+    let is_assumed = namespace.is_empty();
+    let around = NamespaceContext { default_enabled: true, is_assumed, ..around };
     let place = match namespace.is_empty() {
         true => format!("{kind} {name}"),
         false => format!("{kind} {namespace}/{name}"),
@@ -80,7 +82,10 @@ fn inject_template(
             }
             warnings
         }
-        Outcome::Skipped { reason, mut warnings } => {
+        Outcome::Skipped { reason, mut warnings, unmarked } => {
+            if let Some(unmarked) = unmarked {
+                *pod = *unmarked;
+            }
             // The reason is already printed with the note.
             warnings.retain(|warning| Some(warning) != reason.warning().as_ref());
             injected.notes.push(format!("{place}: not injected: {reason}"));
@@ -107,12 +112,13 @@ fn namespaces(documents: &[Value]) -> BTreeMap<String, NamespaceContext> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy_webhooks::injector::{Bypass, ControlPlane, Defaults, Trust};
+    use policy_webhooks::injector::{Bypass, ControlPlane, Defaults, OutboundSettings, Trust};
 
     fn settings(native: bool) -> Settings {
         let control_plane = ControlPlane::new("portcullis", "cluster.local", "cluster.local");
         let (trust, bypass) = (Trust::ConfigMap, Bypass::Warn);
-        Settings { defaults: Defaults::default(), control_plane, trust, bypass, native }
+        let outbound = OutboundSettings::default();
+        Settings { defaults: Defaults::default(), control_plane, trust, bypass, native, outbound }
     }
 
     fn of(text: &str) -> InjectResult {

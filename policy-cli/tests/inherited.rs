@@ -37,7 +37,7 @@ enum Becomes {
 use Becomes::{Both, Ignored, Inherited, Injected, Refused, Skipped};
 
 /// Linkerd's annotations, with a value that is not the usual one.
-const TABLE: [(&str, &str, Becomes); 64] = [
+const TABLE: [(&str, &str, Becomes); 65] = [
     ("config.linkerd.io/default-inbound-policy", "deny", Inherited),
     ("config.linkerd.io/proxy-require-identity-inbound-ports", "http,9000", Inherited),
     ("config.linkerd.io/opaque-ports", "http", Both),
@@ -89,8 +89,10 @@ const TABLE: [(&str, &str, Becomes); 64] = [
     ("config.linkerd.io/enable-gateway", "true", Ignored),
     // More is redirected than there: nothing is open that was closed.
     ("config.linkerd.io/skip-subnets", "172.17.0.0/16", Ignored),
-    // There is no outbound side, no debug container, no tap and no tracing.
-    ("config.linkerd.io/skip-outbound-ports", "3306", Ignored),
+    ("config.linkerd.io/skip-outbound-ports", "3306", Injected),
+    // Port names are those of a pod's own ports.
+    ("config.linkerd.io/skip-outbound-ports", "mysql", Refused("`mysql` is a name")),
+    // There is no protocol on the outbound side, no debug container, no tap and no tracing.
     ("config.linkerd.io/proxy-outbound-connect-timeout", "2s", Ignored),
     ("config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout", "60s", Ignored),
     ("config.linkerd.io/proxy-disable-outbound-protocol-detect-timeout", "true", Ignored),
@@ -183,7 +185,7 @@ fn outcome(stands: Stands, annotation: (&str, &str)) -> Outcome {
     let stated = manifests(stands, annotation);
     std::fs::write(folder.path().join("all.yaml"), &stated).unwrap();
     let (_, checked, _) = portcullis(&["check", path], "");
-    let (code, yaml, told) = portcullis(&["inject", "-"], &stated);
+    let (code, yaml, told) = portcullis(&["inject", "--set", "outbound=enabled", "-"], &stated);
     let mut outcome =
         Outcome { written: code == 0, pod: Value::Null, policies: Value::Null, told, checked };
     if !outcome.written {

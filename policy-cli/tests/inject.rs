@@ -71,3 +71,32 @@ fn where_something_is_refused_nothing_is_written() {
     assert!(told.contains(words), "{told}");
     assert_eq!(texts(&inject(&[], DEPLOYMENT)).0, Some(2), "standard input is read if asked for");
 }
+
+#[test]
+fn the_outbound_half_is_added_where_it_is_asked_for() {
+    let (_, plain, _) = texts(&inject(&["-"], DEPLOYMENT));
+    assert!(!plain.contains("OUTBOUND") && !plain.contains("--outbound"), "{plain}");
+    assert!(plain.contains(r#"\"outbound\":\"none\""#), "{plain}");
+    let (code, once, told) = texts(&inject(&["--set", "outbound=enabled", "-"], DEPLOYMENT));
+    assert_eq!((code, told.as_str()), (Some(0), "Deployment shop/web: injected\n"));
+    let identity = "default.shop.serviceaccount.identity.portcullis.cluster.local";
+    for part in [
+        "--outbound-port=4140",
+        "name: PORTCULLIS_OUTBOUND_MODE",
+        r#"\"outbound\":\"on\""#,
+        &format!(r#"\"identity\":\"{identity}\""#),
+    ] {
+        assert!(once.contains(part), "{part} is not in {once}");
+    }
+    // What is there already stays, whatever the default of another run.
+    let (code, twice, _) = texts(&inject(&["-"], &once));
+    assert_eq!((code, twice), (Some(0), once));
+    let anywhere = DEPLOYMENT.replace(", namespace: shop", "");
+    let (_, anywhere, _) = texts(&inject(&["-"], &anywhere));
+    assert!(!anywhere.contains(r#"\"identity\""#), "{anywhere}");
+    let strict = DEPLOYMENT
+        .replace("inject: enabled", "inject: enabled, portcullis.dev/outbound: mesh-only");
+    let (code, out, told) = texts(&inject(&["--sidecar", "container", "-"], &strict));
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(told.contains("`mesh-only` needs a native sidecar"), "{told}");
+}

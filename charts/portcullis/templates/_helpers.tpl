@@ -131,9 +131,29 @@ readinessProbe:
 {{- if and .Values.admission.enabled (not .Values.admission.tls.secretName) (not .Values.watchNamespaces) }}true{{ end -}}
 {{- end }}
 
-{{/* Whether the controller tells sidecars what addresses lead to: "true" or nothing. It reads the whole cluster for that. */}}
-{{- define "portcullis.discovers" -}}
-{{- if not .Values.watchNamespaces }}true{{ end -}}
+{{/* Whether pods have the outbound half where nothing else says so: "enabled" or "disabled". Where no value
+says it, a first installation has it, and an upgrade leaves it as the installed controller was started.
+Without a cluster to look at nobody can tell the one from the other, so that it is off. */}}
+{{- define "portcullis.outbound" -}}
+{{- $installed := lookup "apps/v1" "Deployment" .Release.Namespace "policy-controller" -}}
+{{- $result := "disabled" -}}
+{{- if kindIs "bool" .Values.outbound.enabled -}}
+{{- $result = ternary "enabled" "disabled" .Values.outbound.enabled -}}
+{{- else if hasKey .Values.injector.defaults "outbound" -}}
+{{- $result = ternary "disabled" "enabled" (eq .Values.injector.defaults.outbound "disabled") -}}
+{{- else if or (eq .Values.injector.sidecar "container") (semverCompare "<1.29.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- else if $installed -}}
+{{- range $installed.spec.template.spec.containers -}}
+{{- range .args -}}
+{{- if and (hasPrefix "--injector-default=outbound=" .) (not (hasSuffix "=disabled" .)) -}}
+{{- $result = "enabled" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- else if and .Release.IsInstall (lookup "v1" "Namespace" "" "kube-system") -}}
+{{- $result = "enabled" -}}
+{{- end -}}
+{{ $result }}
 {{- end }}
 
 {{/* Flags of `policy-controller run`, a YAML list. */}}
@@ -219,10 +239,28 @@ readinessProbe:
 {{- /* Nobody publishes later roots that its authority vouches for. */}}
 - --injector-fixed-roots
 {{- end }}
+{{- $outbound := $v.outbound }}
+- --injector-outbound-transport={{ $outbound.transport }}
+- --injector-outbound-unanswered={{ $outbound.unanswered }}
+{{- with $outbound.networks }}
+- --injector-outbound-networks={{ join "," . }}
+{{- end }}
+{{- with $outbound.plaintextAllowed }}
+- --injector-outbound-plaintext-allowed={{ join "," . }}
+{{- end }}
 {{- $defaults := dict "proxy-image" (printf "%s/proxy" $v.images.registry) "init-image" (printf "%s/init" $v.images.registry) "proxy-version" ($v.images.tag | default .Chart.AppVersion) "image-pull-policy" $v.images.pullPolicy }}
+{{- if eq (include "portcullis.outbound" .) "enabled" }}
+{{- $defaults = set $defaults "outbound" "enabled" }}
+{{- end }}
 {{- range $setting, $value := merge (dict) $v.injector.defaults $defaults }}
 - {{ printf "--injector-default=%s=%v" $setting (ternary (int64 $value) $value (kindIs "float64" $value)) | quote }}
 {{- end }}
+{{- end }}
+{{- range $v.outbound.peers }}
+- --outbound-peers=namespace={{ .namespace }},trust-domain={{ .trustDomain }},shared-roots={{ .sharedRoots }}
+{{- end }}
+{{- with $v.outbound.externalWorkloadNamespaces }}
+- --external-workload-namespaces={{ join "," . }}
 {{- end }}
 {{- if $v.besideLinkerd.enabled }}
 - --beside-linkerd

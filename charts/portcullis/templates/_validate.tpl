@@ -21,6 +21,17 @@ allowed. */}}
 {{- if and $v.injector.enabled (not $v.admission.enabled) -}}
 {{- fail "injector.enabled is true, and admission.enabled is false: both are served by one port with one certificate; allowed: admission.enabled=true, or injector.enabled=false" -}}
 {{- end -}}
+{{- if $v.outbound.enabled -}}
+{{- if not $v.injector.enabled -}}
+{{- fail "outbound.enabled is true, and injector.enabled is false: the injector gives pods the outbound half; allowed: injector.enabled=true, or outbound.enabled=null" -}}
+{{- end -}}
+{{- if eq $v.injector.sidecar "container" -}}
+{{- fail "outbound.enabled is true, and injector.sidecar is \"container\": the outbound half needs a native sidecar; allowed: injector.sidecar=auto or native, or outbound.enabled=null" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (kindIs "bool" $v.outbound.enabled) (hasKey $v.injector.defaults "outbound") -}}
+{{- fail (printf "outbound.enabled is %t, and injector.defaults.outbound is %q: both say the same thing; allowed: one of them" $v.outbound.enabled (index $v.injector.defaults "outbound")) -}}
+{{- end -}}
 {{- if $v.besideLinkerd.enabled -}}
 {{- if ne $v.identity.mode "external" -}}
 {{- fail (printf "identity.mode is %q, and besideLinkerd.enabled is true: Linkerd's proxies know Linkerd's authority alone; allowed: \"external\"" $v.identity.mode) -}}

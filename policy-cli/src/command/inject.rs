@@ -5,7 +5,7 @@ use crate::output::{self, Paint};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use policy_webhooks::injector::{
-    Bypass, ControlPlane, Defaults, Preset, Settings, Trust, trust_from_pem,
+    Bypass, ControlPlane, Defaults, OutboundSettings, Preset, Settings, Trust, trust_from_pem,
 };
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -83,6 +83,7 @@ pub(crate) fn run(args: &InjectArgs) -> anyhow::Result<ExitCode> {
         trust: trust(args.roots.as_deref())?,
         bypass: Bypass::Warn,
         native: args.sidecar == SidecarKind::Native,
+        outbound: OutboundSettings::default(),
     };
     let sources: Vec<ManifestInput> =
         args.files.iter().map(|file| read(file)).collect::<anyhow::Result<_>>()?;

@@ -93,3 +93,23 @@ pub enum BypassArg {
     /// Reject them.
     Refuse,
 }
+
+/// See [`OutboundTransport`](policy_webhooks::injector::OutboundTransport).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TransportArg {
+    /// To the port that the application asked for; opaque ports by the sidecar's own port.
+    #[default]
+    Original,
+    /// To the sidecar's own port, with a header that names the application's, as Linkerd's proxies do.
+    Header,
+}
+
+/// See [`Unanswered`](policy_webhooks::injector::Unanswered).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum UnansweredArg {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It goes on in plaintext.
+    Plaintext,
+}

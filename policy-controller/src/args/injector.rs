@@ -1,13 +1,15 @@
 //! Flags of the injector.
 
-use super::choice::{BypassArg, SidecarArg};
-use super::value::{dns_identity, host_port, name};
+use super::choice::{BypassArg, SidecarArg, TransportArg, UnansweredArg};
+use super::value::{List, ParseResult, cidr, cidrs, dns_identity, host_port, items, label, name};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser as Text;
+use ipnet::IpNet;
 use policy_webhooks::injector::{
-    Bypass, ControlPlane, Defaults, INJECTOR_CONFIGURATION, InjectorSettings, Preset, Sidecar,
-    TrustSettings,
+    Bypass, ControlPlane, Defaults, INJECTOR_CONFIGURATION, InjectorSettings, OutboundSettings,
+    OutboundTransport, PlaintextAllowed, Preset, Sidecar, TrustSettings, Unanswered,
 };
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Flags of the injector, as written.
@@ -74,6 +76,25 @@ pub struct InjectorArgs {
     /// Sidecars listen on IPv4 alone, for nodes without IPv6.
     #[arg(long)]
     pub injector_disable_ipv6: bool,
+
+    /// The way of mesh TLS from one pod to another, where pods have the outbound half
+    /// (--injector-default outbound=enabled).
+    #[arg(long, value_enum, default_value_t)]
+    pub injector_outbound_transport: TransportArg,
+
+    /// Networks whose addresses sidecars look up: CIDRs, separated by commas. Connections to others
+    /// go straight on [default: the cluster networks].
+    #[arg(long, value_name = "CIDRS", default_value = "", hide_default_value = true, value_parser = cidrs)]
+    pub injector_outbound_networks: List<IpNet>,
+
+    /// Handling of a connection within these networks whose lookup gets no answer.
+    #[arg(long, value_enum, default_value_t)]
+    pub injector_outbound_unanswered: UnansweredArg,
+
+    /// What pods with `portcullis.dev/outbound: mesh-only` reach in plaintext besides the API server:
+    /// CIDRs, and Services as NAMESPACE/NAME, separated by commas.
+    #[arg(long, value_name = "DESTINATIONS", default_value = "", hide_default_value = true, value_parser = plaintext_allowed)]
+    pub injector_outbound_plaintext_allowed: List<PlaintextAllowed>,
 }
 
 impl InjectorArgs {
@@ -102,7 +123,23 @@ impl InjectorArgs {
                 BypassArg::Warn => Bypass::Warn,
                 BypassArg::Refuse => Bypass::Refuse,
             },
+            outbound: self.outbound(),
         })
+    }
+
+    fn outbound(&self) -> OutboundSettings {
+        OutboundSettings {
+            transport: match self.injector_outbound_transport {
+                TransportArg::Original => OutboundTransport::Original,
+                TransportArg::Header => OutboundTransport::Header,
+            },
+            networks: self.injector_outbound_networks.clone(),
+            unanswered: match self.injector_outbound_unanswered {
+                UnansweredArg::Refuse => Unanswered::Refuse,
+                UnansweredArg::Plaintext => Unanswered::Plaintext,
+            },
+            plaintext_allowed: self.injector_outbound_plaintext_allowed.clone(),
+        }
     }
 
     /// Returns the addresses of the control plane as pods reach it.
@@ -124,6 +161,20 @@ impl InjectorArgs {
     }
 }
 
+/// Networks and Services.
+fn plaintext_allowed(list: &str) -> ParseResult<List<PlaintextAllowed>> {
+    let one = |item: &str| match item.split_once('/') {
+        Some((namespace, service)) if namespace.parse::<IpAddr>().is_err() => {
+            let part = |text| label::<String>(text).map_err(|error| format!("`{item}`: {error}"));
+            let (namespace, name) = (part(namespace)?, part(service)?);
+            Ok(PlaintextAllowed::Service { namespace, name })
+        }
+        Some(_) | None => cidr(item, "; Services as NAMESPACE/NAME are allowed, too")
+            .map(PlaintextAllowed::Network),
+    };
+    items(list).map(one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +194,7 @@ mod tests {
             sidecar: Sidecar::Auto,
             trust: TrustSettings::default(),
             bypass: Bypass::Warn,
+            outbound: OutboundSettings::default(),
         };
         assert_eq!(expected.control_plane.policy, "portcullis-policy.mesh.svc.cluster.local.:8090");
         assert_eq!(settings(&["--injector"]), Ok(Some(expected)));
@@ -165,6 +217,14 @@ mod tests {
                  `ghcr.io/portcullis/proxy`",
             ),
             ("--injector-default=proxy-workers", "expected SETTING=VALUE"),
+            ("--injector-default=outbound=on", "outbound: `on` is not allowed; expected one of"),
+            ("--injector-outbound-networks=10.0.0.0/33", "`10.0.0.0/33` has no valid length"),
+            (
+                "--injector-outbound-plaintext-allowed=10.0.0.0/33",
+                "`10.0.0.0/33` has no valid length",
+            ),
+            ("--injector-outbound-plaintext-allowed=db/S", "`db/S`: `S` is not a name"),
+            ("--injector-outbound-unanswered=open", "[possible values: refuse, plaintext]"),
             ("--injector-policy-addr=nowhere", "`nowhere` is not an address; expected"),
             ("--injector-issuer-name=a b", "expected a DNS name"),
             ("--injector-token-audience=", "a value is required"),
@@ -199,5 +259,27 @@ mod tests {
         let mut defaults = Defaults::default();
         defaults.set("proxy-log-level=debug".parse().unwrap());
         assert_eq!(settings.defaults, defaults);
+    }
+
+    #[test]
+    fn flags_say_how_pods_reach_others() {
+        let flags = [
+            "--injector",
+            "--injector-outbound-transport=header",
+            "--injector-outbound-networks=10.0.0.0/8,fd00::/8",
+            "--injector-outbound-unanswered=plaintext",
+            "--injector-outbound-plaintext-allowed=192.0.2.1, db/sql",
+        ];
+        let net = |text: &str| text.parse::<IpNet>().unwrap();
+        let outbound = OutboundSettings {
+            transport: OutboundTransport::Header,
+            networks: vec![net("10.0.0.0/8"), net("fd00::/8")],
+            unanswered: Unanswered::Plaintext,
+            plaintext_allowed: vec![
+                PlaintextAllowed::Network(net("192.0.2.1/32")),
+                PlaintextAllowed::Service { namespace: "db".to_owned(), name: "sql".to_owned() },
+            ],
+        };
+        assert_eq!(settings(&flags).unwrap().unwrap().outbound, outbound);
     }
 }

@@ -166,7 +166,10 @@ fn injector(
     lost: &mut Vec<String>,
 ) -> Result<Option<InjectorSettings>, ArgsError> {
     let settings = args.injector.settings(&args.control_plane_namespace, &args.identity_domain);
-    let Some(settings) = settings else { return Ok(None) };
+    let Some(mut settings) = settings else { return Ok(None) };
+    if settings.outbound.networks.is_empty() {
+        settings.outbound.networks.clone_from(&args.cluster_networks);
+    }
     // It labels namespaces, which are objects of the whole cluster.
     if namespaced {
         lost.push("injection is off: it needs the whole cluster, not --watch-namespace".to_owned());

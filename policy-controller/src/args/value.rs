@@ -137,7 +137,7 @@ pub(super) fn networks(list: &str) -> ParseResult<List<NetworkMatch>> {
     items(list).map(one).collect()
 }
 
-fn cidr(item: &str, also: &str) -> ParseResult<IpNet> {
+pub(super) fn cidr(item: &str, also: &str) -> ParseResult<IpNet> {
     parse_block(item).map_err(|reason| format!("`{item}` {reason}{also}"))
 }
 

@@ -57,7 +57,7 @@ pub use names::namespace_remarks;
 pub(crate) use names::{injection_annotations, injection_remarks};
 pub use namespace_labeler::{NamespaceLabeler, NamespaceLabelerInputs};
 pub use opt_in::{INJECT, INJECT_LABEL, NamespaceContext};
-pub use outbound_settings::{OutboundSettings, OutboundTransport, Unanswered};
+pub use outbound_settings::{OutboundSettings, OutboundTransport, PlaintextAllowed, Unanswered};
 pub use review::Injector;
 pub(crate) use review::Reply;
 pub use roots::trust_from_pem;

@@ -163,6 +163,27 @@ const REFUSED: &[(&[&str], &[&str])] = &[
     (&["injector.defaults.proxy-memroy-limit=1"], &["'proxy-memroy-limit' not allowed"]),
     (&["injector.defaults.proxy-memory-limit=much"], &["'much'", "Ki|Mi"]),
     (&["injector.defaults.skip-inbound-ports=http"], &["'http'", "[0-9]+"]),
+    (&["outbound.enabled=maybe"], &["'/outbound/enabled'", "got string, want null or boolean"]),
+    (&["outbound.transport=direct"], &["'/outbound/transport'", "'direct'", "(original|header)"]),
+    (&["outbound.unanswered=open"], &["'/outbound/unanswered'", "'open'", "(refuse|plaintext)"]),
+    (&["outbound.networks={x}"], &["'/outbound/networks/0'", "'x'"]),
+    (&["outbound.plaintextAllowed={x}"], &["'/outbound/plaintextAllowed/0'", "'x'"]),
+    (&["outbound.peers[0].namespace=a"], &["'/outbound/peers/0'", "'trustDomain', 'sharedRoots'"]),
+    (&["outbound.externalWorkloadNamespaces={A}"], &["'/outbound/externalWorkloadNamespaces/0'"]),
+    (&["injector.defaults.outbound=on"], &["'on'", "(enabled|disabled|mesh-only)"]),
+    (&["injector.defaults.skip-outbound-ports=sql"], &["'sql'", "[0-9]+"]),
+    (
+        &["outbound.enabled=true", "injector.enabled=false"],
+        &["outbound.enabled is true", "injector.enabled is false", "allowed:"],
+    ),
+    (
+        &["outbound.enabled=true", "injector.sidecar=container"],
+        &["outbound.enabled is true", "\"container\"", "allowed:"],
+    ),
+    (
+        &["outbound.enabled=false", "injector.defaults.outbound=mesh-only"],
+        &["outbound.enabled is false", "\"mesh-only\"", "allowed: one of them"],
+    ),
     (&["metrics.allowFrom.networks={all}"], &["'all'", "node-local|cluster"]),
     (&["controlPlanePolicies=yes"], &["'yes'", "(auto|always|never)"]),
     (&["admission.tls.secretName=mine"], &["admission.tls.caBundle", "\"mine\"", "allowed:"]),
@@ -279,4 +300,25 @@ fn a_further_release_in_a_cluster_needs_none_of_its_definitions() {
         assert!(!left.is_empty(), "{switched}");
         assert!(!left.iter().any(|name| name.contains(group)), "{switched}: {left:?}");
     }
+}
+
+/// Who renders the chart without a cluster cannot tell a first installation from an upgrade, so that an
+/// upgrade by Argo CD would switch on what nobody asked for.
+#[test]
+fn without_a_cluster_the_outbound_half_is_off_unless_a_value_says_so() {
+    let Some(helm) = helm() else { return };
+    let flag = "--injector-default=outbound=";
+    let flags = |settings: &str, more: &[&str]| {
+        let arguments = [&["--set", settings], more].concat();
+        let rendered = succeeded(&helm.template(&arguments).unwrap()).unwrap();
+        let lines = rendered.lines().filter(|line| line.contains(flag));
+        lines.map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let none = Vec::<String>::new();
+    assert_eq!(flags("injector.enabled=true", &[]), none);
+    assert_eq!(flags("injector.enabled=true", &["--is-upgrade"]), none);
+    assert_eq!(flags("outbound.enabled=false", &[]), none);
+    assert_eq!(flags("outbound.enabled=true", &[]), [format!("- \"{flag}enabled\"")]);
+    let strict = flags("injector.defaults.outbound=mesh-only", &[]);
+    assert_eq!(strict, [format!("- \"{flag}mesh-only\"")]);
 }

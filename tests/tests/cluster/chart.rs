@@ -217,4 +217,28 @@ async fn installing_upgrading_and_removing_leave_what_they_should() {
     // What stayed is in nobody's way.
     succeeded(&helm.call(&install).unwrap()).unwrap();
     assert_eq!(kinds(&manifest(&helm), "Server"), 4);
+    the_outbound_half_stays_as_it_was(&helm, &chart);
+}
+
+/// Upgrades that say nothing of the outbound half leave it as it is: on from the first installation, or
+/// off in an installation that had none.
+fn the_outbound_half_stays_as_it_was(helm: &Helm, chart: &str) {
+    let is_on = || {
+        let objects = manifest(helm);
+        let is_controller = |object: &&Value| {
+            object["kind"] == "Deployment" && object["metadata"]["name"] == "policy-controller"
+        };
+        let controller = objects.iter().find(is_controller).expect("it is installed");
+        let flags = &controller["spec"]["template"]["spec"]["containers"][0]["args"];
+        flags.as_array().unwrap().contains(&json!("--injector-default=outbound=enabled"))
+    };
+    assert!(is_on(), "after the first installation");
+    for (stated, expected) in
+        [("", true), ("", true), ("outbound.enabled=false", false), ("", false), ("", false)]
+    {
+        let upgrade = ["upgrade", "portcullis", chart, "--reset-values", "--set", stated];
+        let stated = if stated.is_empty() { &upgrade[..4] } else { &upgrade };
+        succeeded(&helm.call(stated).unwrap()).unwrap();
+        assert_eq!(is_on(), expected, "{stated:?}");
+    }
 }

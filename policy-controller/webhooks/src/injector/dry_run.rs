@@ -6,6 +6,7 @@ use super::element::texts;
 use super::inject::{Outcome, inject};
 use super::names::{THIS_SIDECAR, near_opt_in, unknown, unrecognized, without_effect};
 use super::opt_in::{INJECT, INJECT_LABEL, NamespaceContext, OptIn, of_namespace};
+use super::outbound_settings::OutboundSettings;
 use super::settings::{Bypass, Settings, Trust};
 use super::skip_reason::SkipReason;
 use policy_crds::FieldError;
@@ -81,5 +82,6 @@ fn settings() -> Settings {
         trust: Trust::ConfigMap,
         bypass: Bypass::Warn,
         native: true,
+        outbound: OutboundSettings::default(),
     }
 }

@@ -3,7 +3,7 @@
 use super::opt_in::{NamespaceContext, StringMap};
 use super::outbound::{self, Outbound};
 use super::ports::{NamedPorts, PortList, named};
-use super::setting::Setting;
+use super::setting::{MESH_ONLY, Setting};
 use super::value::Stated;
 use policy_crds::{FieldError, annotation};
 use serde_json::Value;
@@ -96,28 +96,9 @@ impl EffectiveConfig {
         native: bool,
     ) -> Result<Self, Vec<FieldError>> {
         let named = named(pod);
-        let place = context.place();
         let (mut values, mut errors) = (BTreeMap::new(), Vec::new());
         for setting in Setting::ALL {
-            let own = annotated_value(setting, annotations, "", &named, false);
-            let around = || match annotated_value(
-                setting,
-                &context.annotations,
-                &place,
-                &named,
-                true,
-            )? {
-                None => Ok(default_value(setting, defaults, &named)),
-                stated => Ok(stated),
-            };
-            let stated = match own {
-                Ok(None) => around(),
-                Ok(Some(own)) if setting == Setting::Outbound => {
-                    around().and_then(|around| outbound::not_loosened(own, around))
-                }
-                own => own,
-            };
-            match stated {
+            match stated(setting, annotations, context, defaults, &named) {
                 Ok(stated) => values.extend(stated.map(|stated| (setting, stated))),
                 Err(more) => errors.extend(more),
             }
@@ -132,10 +113,10 @@ impl EffectiveConfig {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let stated = |setting| values.get(&setting);
+        let value = |setting| values.get(&setting);
         let (outbound, warnings) =
-            Outbound::of(stated(Setting::Outbound), stated(Setting::SkipOutboundPorts), native)?;
-        let list = stated(Setting::SkipInboundPorts).map_or("", |stated| &stated.value);
+            Outbound::of(value(Setting::Outbound), value(Setting::SkipOutboundPorts), native)?;
+        let list = value(Setting::SkipInboundPorts).map_or("", |stated| &stated.value);
         let skipped = PortList::read(list, &named).unwrap_or_default();
         Ok(Self { values, skipped, outbound, warnings })
     }
@@ -144,6 +125,40 @@ impl EffectiveConfig {
     pub(super) fn get(&self, setting: Setting) -> Option<&str> {
         let value = self.values.get(&setting).map(|stated| stated.value.as_str());
         value.filter(|value| !value.is_empty())
+    }
+}
+
+/// True if a pod has to have `mesh-only`.
+///
+/// # Errors
+/// The values cannot be read, or contradict each other.
+pub(super) fn is_mesh_only(
+    annotations: &StringMap,
+    context: &NamespaceContext,
+    defaults: &Defaults,
+) -> Result<bool, Vec<FieldError>> {
+    let none = NamedPorts::new();
+    let mode = stated(Setting::Outbound, annotations, context, defaults, &none)?;
+    Ok(mode.is_some_and(|mode| mode.value == MESH_ONLY))
+}
+
+/// Returns the value of a setting: the pod's own, its namespace's or the installation's.
+fn stated(
+    setting: Setting,
+    annotations: &StringMap,
+    context: &NamespaceContext,
+    defaults: &Defaults,
+    named: &NamedPorts,
+) -> Result<Option<Stated>, Vec<FieldError>> {
+    let around = || {
+        let place = context.place();
+        let shared = annotated_value(setting, &context.annotations, &place, named, true)?;
+        Ok(shared.or_else(|| default_value(setting, defaults, named)))
+    };
+    match annotated_value(setting, annotations, "", named, false)? {
+        None => around(),
+        Some(own) if setting == Setting::Outbound => outbound::not_loosened(own, around()?),
+        own => Ok(own),
     }
 }
 

@@ -1,12 +1,11 @@
 //! Decides on the injection of a pod.
 
-use super::effective_config::EffectiveConfig;
+use super::effective_config::{EffectiveConfig, is_mesh_only};
 use super::opt_in::{NamespaceContext, decide};
 use super::settings::{Bypass, Settings};
 use super::skip_reason::{self, SkipReason};
 use super::{bypass, container, element, mark, names, probe};
-use policy_crds::{FieldError, annotation};
-use policy_crds::sidecar_mark::OutboundMode;
+use policy_crds::{FieldError, OutboundMode, annotation};
 use serde_json::Value;
 
 /// Outcome of an injection.
@@ -40,7 +39,7 @@ pub enum Outcome {
 pub fn inject(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outcome {
     let mut outcome = outcome(pod, context, settings);
     let Some(given) = mark::given(pod) else { return outcome };
-    let remark = |message| format!("{}: {message}", annotation::field(annotation::SIDECAR));
+    let remark = |message| format!("{}: {message}", annotation::field(annotation::SIDECAR_MARK));
     match &mut outcome {
         Outcome::Injected { pod, warnings } if mark::given(pod) != Some(given) => {
             warnings.push(remark(mark::REPLACED));
@@ -85,22 +84,25 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     if !errors.is_empty() {
         return Outcome::Refused(errors);
     }
-    if let Some(reason) = skip_reason::reason(pod) {
-        return skipped(
-            pod,
-            context,
-            reason,
-            bypass::bypasses_of_injected(pod, &annotations, context, settings),
-            settings,
-            warnings,
-        );
+    match skip_reason::reason(pod) {
+        Some(reason @ SkipReason::AlreadyInjected { .. }) => {
+            let bypasses = bypass::bypasses_of_injected(pod, &annotations, context, settings);
+            return bypass_refusal(bypasses, settings, &mut warnings).unwrap_or_else(|| {
+                let mesh_only = is_mesh_only(&annotations, context, &settings.defaults);
+                already_injected(pod, context, reason, mesh_only, warnings)
+            });
+        }
+        Some(reason) => {
+            warnings.extend(reason.warning());
+            return Outcome::Skipped { reason, warnings, unmarked: None };
+        }
+        None => {}
     }
     let native = settings.native;
-    let config =
-        match EffectiveConfig::of(pod, &annotations, context, &settings.defaults, native) {
-            Ok(config) => config,
-            Err(errors) => return Outcome::Refused(errors),
-        };
+    let config = match EffectiveConfig::of(pod, &annotations, context, &settings.defaults, native) {
+        Ok(config) => config,
+        Err(errors) => return Outcome::Refused(errors),
+    };
     let errors = skip_reason::conflicts(pod, config.outbound.taken_ports());
     if !errors.is_empty() {
         return Outcome::Refused(errors);
@@ -121,24 +123,6 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     Outcome::Injected { pod: Box::new(injected), warnings }
 }
 
-/// Returns the outcome for a pod that is not injected for `reason`. The pod's author can write
-/// containers like ours, so `bypasses` are checked for these as well.
-fn skipped(
-    pod: &Value,
-    context: &NamespaceContext,
-    reason: SkipReason,
-    bypasses: Vec<FieldError>,
-    settings: &Settings,
-    mut warnings: Vec<String>,
-) -> Outcome {
-    if matches!(reason, SkipReason::AlreadyInjected { .. }) {
-        return bypass_refusal(bypasses, settings, &mut warnings)
-            .unwrap_or_else(|| already_injected(pod, context, reason, warnings));
-    }
-    warnings.extend(reason.warning());
-    Outcome::Skipped { reason, warnings, unmarked: None }
-}
-
 /// Returns the refusal of a pod with bypasses, or adds them to the warnings if they are allowed.
 fn bypass_refusal(
     bypasses: Vec<FieldError>,
@@ -157,16 +141,27 @@ pub const JOB_WARNING: &str = "the sidecar is a container like others, which doe
      something in the pod posts to 127.0.0.1:4191/shutdown, for which \
      `portcullis.dev/proxy-admin-shutdown: enabled` is needed";
 
-/// Handles a pod that is already injected: another webhook may have added containers since.
+/// Handles a pod that is already injected: another webhook may have added containers since, or the
+/// pod's author may have written containers like ours. `mesh_only`: the pod has to have that mode.
 fn already_injected(
     pod: &Value,
     context: &NamespaceContext,
     reason: SkipReason,
+    mesh_only: Result<bool, Vec<FieldError>>,
     mut warnings: Vec<String>,
 ) -> Outcome {
     let mut refreshed = pod.clone();
     container::refresh(&mut refreshed, &mut warnings);
-    if mark::write(&mut refreshed, context) != OutboundMode::None {
+    let mode = mark::write(&mut refreshed, context);
+    let loosened = match mesh_only {
+        Ok(true) => mark::loosens(pod, mode).into_iter().collect(),
+        Ok(false) => Vec::new(),
+        Err(errors) => errors,
+    };
+    if !loosened.is_empty() {
+        return Outcome::Refused(loosened);
+    }
+    if mode != OutboundMode::None {
         container::move_to_front(&mut refreshed);
     }
     if refreshed != *pod {

@@ -1,30 +1,31 @@
 //! The mark of an injected pod, by which others know whether and how it is meshed: the annotation
-//! [`SIDECAR`]. It says what the two containers were made with, and is written from them alone. So no
+//! [`SIDECAR_MARK`]. It says what the two containers were made with, and is written from them alone. So no
 //! annotation, the author's own mark included, says anything else.
 
 use super::container::put;
 use super::element::{containers, edit_map, items, list, text};
 use super::opt_in::NamespaceContext;
-use super::outbound::{MODE_VARIABLE, PORT_ARGUMENT};
+use super::outbound::{MODE_VARIABLE, PORT_ARGUMENT, SKIP_OUTBOUND_ARGUMENT};
 use super::setting::MESH_ONLY;
 use super::sidecar::{INBOUND_PORT, INIT, OUTBOUND_PORT, PROXY, VERSION_ANNOTATION};
-use policy_crds::annotation::{SIDECAR, SKIP_ARGUMENT, numbered_ports};
-use policy_crds::sidecar_mark::{Capture, OutboundMode, SidecarMark};
+use policy_crds::annotation::{SIDECAR_MARK, SKIP_ARGUMENT, numbered_ports};
+use policy_crds::{Capture, FieldError, OutboundMode, SidecarMark};
 use serde_json::Value;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 /// Writes the mark of a pod that has the injected containers, and returns the outbound mode in it.
 pub(super) fn write(pod: &mut Value, context: &NamespaceContext) -> OutboundMode {
     let mark = of(pod, context);
     edit_map(pod, "metadata", |metadata| {
-        put(metadata, "annotations", SIDECAR, &mark.to_json());
+        put(metadata, "annotations", SIDECAR_MARK, &mark.to_json());
     });
     mark.outbound
 }
 
 /// Returns the mark that a pod has, whoever wrote it.
 pub(super) fn given(pod: &Value) -> Option<&Value> {
-    pod.get("metadata")?.get("annotations")?.get(SIDECAR)
+    pod.get("metadata")?.get("annotations")?.get(SIDECAR_MARK)
 }
 
 /// Returns the pod without its mark.
@@ -32,7 +33,7 @@ pub(super) fn without(pod: &Value) -> Value {
     let mut pod = pod.clone();
     let annotations = pod.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
     if let Some(annotations) = annotations {
-        annotations.remove(SIDECAR);
+        annotations.remove(SIDECAR_MARK);
     }
     pod
 }
@@ -53,22 +54,41 @@ fn of(pod: &Value, context: &NamespaceContext) -> SidecarMark {
     };
     let (init, proxy) = (find(INIT), find(PROXY));
     let skipped = argument(init, SKIP_ARGUMENT).unwrap_or_default();
-    let identity = identity(pod, proxy, context);
     SidecarMark {
         version: version(pod, proxy),
         inbound_port: INBOUND_PORT_NUMBER,
         skipped: numbered_ports(skipped),
-        identity: identity.clone(),
-        server_name: identity,
+        identity: identity(pod, proxy, context),
+        server_name: None,
         outbound: mode(pod, init, proxy),
         capture: Capture::InitContainer,
     }
 }
 
-const INBOUND_PORT_NUMBER: std::num::NonZeroU16 = match std::num::NonZeroU16::new(INBOUND_PORT) {
-    Some(port) => port,
-    None => std::num::NonZeroU16::MIN,
-};
+const INBOUND_PORT_NUMBER: NonZeroU16 =
+    NonZeroU16::MIN.saturating_add(INBOUND_PORT.saturating_sub(1));
+
+/// The longest text that a mark may have as its version.
+const MAX_VERSION: usize = 128;
+
+/// Returns the reason why the containers that a pod brings itself do not keep `mesh-only`, if so.
+pub(super) fn loosens(pod: &Value, mode: OutboundMode) -> Option<FieldError> {
+    let init = containers(pod).find(|(_, container)| text(container, "name") == Some(INIT));
+    let (place, skipped) = match init {
+        Some((place, init)) => (place, argument(init, SKIP_OUTBOUND_ARGUMENT)),
+        None => ("spec.initContainers".to_owned(), None),
+    };
+    let message = match (mode, skipped) {
+        (OutboundMode::MeshOnly, None) => return None,
+        (OutboundMode::MeshOnly, Some(_)) => "do not redirect every port",
+        (OutboundMode::None | OutboundMode::On, _) => "have another outbound mode",
+    };
+    let message = format!(
+        "the pod brings containers of the sidecar that {message}, and `{MESH_ONLY}` is asked for; leave \
+         them out and they are added"
+    );
+    Some(FieldError { field: format!("{place}.args"), message })
+}
 
 /// Returns the outbound mode: that of the sidecar, if the init container redirects to it and it is there
 /// before any other init container could need it.
@@ -96,7 +116,7 @@ fn identity(pod: &Value, proxy: &Value, context: &NamespaceContext) -> Option<Ar
         return None;
     }
     let name = name.replace("$(_pod_ns)", &context.namespace);
-    (!name.contains("$(")).then(|| Arc::from(name))
+    (!name.is_empty() && !name.contains("$(")).then(|| Arc::from(name))
 }
 
 /// Returns the version of the sidecar: the tag of its image, else what the annotation says.
@@ -105,7 +125,8 @@ fn version(pod: &Value, proxy: &Value) -> Arc<str> {
     let tag = image.and_then(|name| name.split_once(':')).map(|(_, tag)| tag);
     let annotations = pod.pointer("/metadata/annotations");
     let stated = || annotations.and_then(|annotations| text(annotations, VERSION_ANNOTATION));
-    tag.or_else(stated).unwrap_or_default().into()
+    let known = |text: &&str| !text.is_empty() && text.len() <= MAX_VERSION;
+    tag.or_else(stated).filter(known).unwrap_or("unknown").into()
 }
 
 fn argument<'a>(container: &'a Value, prefix: &str) -> Option<&'a str> {

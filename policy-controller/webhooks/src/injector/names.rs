@@ -23,7 +23,8 @@ const OF_POLICY: [&str; 6] = [
 ];
 
 /// Annotations that the injector writes.
-const WRITTEN: [&str; 3] = [VERSION_ANNOTATION, annotation::SKIPPED_PORTS, annotation::SIDECAR];
+const WRITTEN: [&str; 3] =
+    [VERSION_ANNOTATION, annotation::SKIPPED_PORTS, annotation::SIDECAR_MARK];
 
 /// Returns every known name.
 fn known() -> Vec<String> {

@@ -135,10 +135,10 @@ fn read(text: &str) -> Result<OptIn, String> {
     match text {
         "enabled" => Ok(OptIn::Enabled),
         "disabled" => Ok(OptIn::Disabled),
-        "ingress" => {
-            Err("`ingress` is not supported: an ingress is injected like any other pod; use `enabled`"
-                .to_owned())
-        }
+        "ingress" => Err(
+            "`ingress` is not supported: an ingress is injected like any other pod; use `enabled`"
+                .to_owned(),
+        ),
         text => {
             let shown: String = text.chars().take(64).collect();
             let expected = match nearest(text, &["enabled", "disabled"]) {

@@ -6,11 +6,12 @@ use super::ports::PortList;
 use super::setting::{ENABLED, MESH_ONLY};
 use super::sidecar::{ADMIN_PORT, CANARY, CAPTURE_PORT, OUTBOUND_LISTEN, OUTBOUND_PORT};
 use super::value::Stated;
-use policy_crds::FieldError;
-use policy_crds::sidecar_mark::OutboundMode;
+use policy_crds::{FieldError, OutboundMode};
 
 /// Prefix of the init container's argument with the port that connections are redirected to.
 pub(super) const PORT_ARGUMENT: &str = "--outbound-port=";
+/// Prefix of its argument with the destination ports that are not redirected.
+pub(super) const SKIP_OUTBOUND_ARGUMENT: &str = "--skip-outbound-ports=";
 /// The variable with the mode.
 pub(super) const MODE_VARIABLE: &str = "PORTCULLIS_OUTBOUND_MODE";
 
@@ -91,7 +92,7 @@ impl Outbound {
         let mut arguments =
             vec![format!("{PORT_ARGUMENT}{OUTBOUND_PORT}"), format!("--canary={CANARY}")];
         if !self.skipped.is_empty() {
-            arguments.push(format!("--skip-outbound-ports={}", self.skipped.text()));
+            arguments.push(format!("{SKIP_OUTBOUND_ARGUMENT}{}", self.skipped.text()));
         }
         arguments
     }
@@ -127,12 +128,9 @@ impl Outbound {
                 Unanswered::Plaintext => "plaintext",
             },
         );
-        let list = |networks: &[_]| {
-            networks.iter().map(ToString::to_string).collect::<Vec<String>>().join(",")
-        };
-        add("PORTCULLIS_OUTBOUND_NETWORKS", &list(&settings.networks));
+        add("PORTCULLIS_OUTBOUND_NETWORKS", &joined(&settings.networks));
         if self.mode == OutboundMode::MeshOnly {
-            add("PORTCULLIS_OUTBOUND_PLAINTEXT_ALLOWED", &list(&settings.plaintext_allowed));
+            add("PORTCULLIS_OUTBOUND_PLAINTEXT_ALLOWED", &joined(&settings.plaintext_allowed));
         }
         variables
     }
@@ -146,6 +144,10 @@ impl Outbound {
     pub(super) fn taken_ports(&self) -> &'static [u16] {
         if self.is_on() { &[OUTBOUND_PORT, CAPTURE_PORT] } else { &[] }
     }
+}
+
+fn joined(items: &[impl ToString]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Warning for a pod whose sidecar cannot have the outbound half that is asked for.

@@ -1,6 +1,7 @@
 //! Settings of the outbound half that all injected pods share.
 
-use policy_crds::ipnet::IpNet;
+use ipnet::IpNet;
+use std::fmt;
 
 /// Settings of the outbound half that all injected pods share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,8 +13,31 @@ pub struct OutboundSettings {
     pub networks: Vec<IpNet>,
     /// Handling of a connection whose lookup gets no answer.
     pub unanswered: Unanswered,
-    /// Networks that `mesh-only` lets pods reach in plaintext.
-    pub plaintext_allowed: Vec<IpNet>,
+    /// Destinations that `mesh-only` lets pods reach in plaintext, besides the API server.
+    pub plaintext_allowed: Vec<PlaintextAllowed>,
+}
+
+/// A destination that `mesh-only` lets pods reach in plaintext.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlaintextAllowed {
+    /// Addresses.
+    Network(IpNet),
+    /// A Service.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl fmt::Display for PlaintextAllowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(network) => network.fmt(f),
+            Self::Service { namespace, name } => write!(f, "{namespace}/{name}"),
+        }
+    }
 }
 
 /// The way of mesh TLS to another pod.

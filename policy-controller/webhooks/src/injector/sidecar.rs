@@ -17,7 +17,7 @@ pub(super) const OUTBOUND_LISTEN: &str = "127.0.0.1:4140";
 pub(super) const CAPTURE_PORT: u16 = 4192;
 /// Address that the sidecar calls to prove the outbound redirect. It is on loopback, to which every pod
 /// has a route, whatever its address family.
-pub(super) const CANARY: &str = "127.0.0.1:4193";
+pub(super) const CANARY: &str = "127.0.0.127:4193";
 /// User ID of the proxy.
 pub(super) const PROXY_UID: u64 = 2102;
 /// The annotation with the injected version. Before injection, it is the version that the pod

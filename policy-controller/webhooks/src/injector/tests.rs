@@ -2,12 +2,14 @@
 
 mod configured;
 mod golden;
+mod outbound;
 mod patches;
 mod properties;
 mod refusals;
 
 use super::{
-    Bypass, ControlPlane, Defaults, NamespaceContext, Outcome, Settings, SkipReason, Trust, inject,
+    Bypass, ControlPlane, Defaults, NamespaceContext, OutboundSettings, Outcome, Settings,
+    SkipReason, Trust, inject,
 };
 use policy_crds::document;
 use serde_json::Value;
@@ -20,7 +22,8 @@ fn value(yaml: &str) -> Value {
 fn settings(native: bool) -> Settings {
     let control_plane = ControlPlane::new("portcullis", "cluster.local", "cluster.local");
     let (trust, bypass) = (Trust::ConfigMap, Bypass::Warn);
-    Settings { defaults: Defaults::default(), control_plane, trust, bypass, native }
+    let outbound = OutboundSettings::default();
+    Settings { defaults: Defaults::default(), control_plane, trust, bypass, native, outbound }
 }
 
 /// Namespace `shop`, with these annotations.
@@ -44,8 +47,10 @@ fn injected(pod: &Value, context: &NamespaceContext, settings: &Settings) -> (Va
 #[track_caller]
 fn skipped(pod: &Value, context: &NamespaceContext) -> (SkipReason, Vec<String>) {
     match inject(pod, context, &settings(true)) {
-        Outcome::Skipped { reason, warnings } => (reason, warnings),
-        other @ (Outcome::Injected { .. } | Outcome::Refused(_)) => panic!("{other:?}"),
+        Outcome::Skipped { reason, warnings, unmarked: None } => (reason, warnings),
+        other @ (Outcome::Injected { .. } | Outcome::Skipped { .. } | Outcome::Refused(_)) => {
+            panic!("{other:?}")
+        }
     }
 }
 

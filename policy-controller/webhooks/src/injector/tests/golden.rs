@@ -30,6 +30,16 @@ fn a_plain_pod_gets_the_sidecar_and_the_redirection() {
 }
 
 #[test]
+fn with_the_outbound_half_both_directions_are_redirected_and_capture_is_proven() {
+    let context = shop(
+        "{portcullis.dev/inject: enabled, portcullis.dev/outbound: enabled, \
+              config.linkerd.io/skip-outbound-ports: '25,3306'}",
+    );
+    let warnings = becomes("plain.yaml", "plain.outbound.yaml", &context, true);
+    assert_eq!(warnings, Vec::<String>::new());
+}
+
+#[test]
 fn on_an_old_api_server_the_sidecar_is_a_container_like_others() {
     let warnings = becomes("plain.yaml", "plain.container.yaml", &asks(), false);
     assert_eq!(warnings, Vec::<String>::new());

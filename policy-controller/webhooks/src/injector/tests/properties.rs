@@ -5,7 +5,7 @@ use super::patches::{apply, json_value};
 use super::{settings, shop};
 use crate::injector::diff::diff;
 use crate::injector::{NamespaceContext, Outcome, Setting, inject};
-use policy_crds::annotation;
+use policy_crds::{SidecarMark, annotation};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -36,9 +36,17 @@ fn annotations() -> impl Strategy<Value = Value> {
     let names = Setting::ALL.into_iter().flat_map(Setting::annotations);
     let names: Vec<String> = names
         .chain(annotation::DEFAULT_POLICY.map(str::to_owned))
+        .chain([annotation::SIDECAR_MARK.to_owned()])
         .chain(["linkerd.io/inject".to_owned(), annotation::UNDECLARED_PORTS.to_owned()])
         .collect();
-    let values = prop_oneof![Just("enabled"), Just("1"), Just("80"), Just("deny"), Just("10s")];
+    let values = prop_oneof![
+        Just("enabled"),
+        Just("1"),
+        Just("80"),
+        Just("deny"),
+        Just("10s"),
+        Just("mesh-only"),
+    ];
     let pairs = prop::collection::btree_map(prop::sample::select(names), values, 0..4);
     pairs.prop_map(|pairs| serde_json::to_value(pairs).unwrap())
 }
@@ -96,7 +104,14 @@ proptest! {
         let before = texts(&pod);
         let mark = "portcullis.dev/proxy-version: ";
         let added = texts(&once).into_iter().filter(|text| !before.contains(text));
-        let added: Vec<String> = added.filter(|text| !text.starts_with(mark)).collect();
+        let added = added.filter(|text| !text.starts_with(mark));
+        // Nothing but who discovers the pod reads it.
+        let written = format!("{}: ", annotation::SIDECAR_MARK);
+        let (marks, added): (Vec<String>, Vec<String>) =
+            added.partition(|text| text.starts_with(&written));
+        let marks = marks.iter().filter_map(|text| text.strip_prefix(&written));
+        let marks: Vec<_> = marks.map(SidecarMark::parse).collect();
+        prop_assert!(matches!(&marks[..], [Ok(_)]), "{:?}", marks);
         // The controller reports no policy as in force on these ports, however they were excluded.
         let skipped = skipped(&once).map(|ports| format!("{}: {ports:?}", annotation::SKIPPED_PORTS));
         prop_assert_eq!(added, Vec::from_iter(skipped));
