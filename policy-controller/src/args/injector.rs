@@ -9,7 +9,6 @@ use policy_webhooks::injector::{
     Bypass, ControlPlane, Defaults, INJECTOR_CONFIGURATION, InjectorSettings, OutboundSettings,
     OutboundTransport, PlaintextAllowed, Preset, Sidecar, TrustSettings, Unanswered,
 };
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Flags of the injector, as written.
@@ -92,7 +91,7 @@ pub struct InjectorArgs {
     pub injector_outbound_unanswered: UnansweredArg,
 
     /// What pods with `portcullis.dev/outbound: mesh-only` reach in plaintext besides the API server:
-    /// CIDRs, and Services as NAMESPACE/NAME, separated by commas.
+    /// CIDRs, and Services as NAME.NAMESPACE, separated by commas.
     #[arg(long, value_name = "DESTINATIONS", default_value = "", hide_default_value = true, value_parser = plaintext_allowed)]
     pub injector_outbound_plaintext_allowed: List<PlaintextAllowed>,
 }
@@ -161,15 +160,15 @@ impl InjectorArgs {
     }
 }
 
-/// Networks and Services.
+/// Networks, addresses and Services.
 fn plaintext_allowed(list: &str) -> ParseResult<List<PlaintextAllowed>> {
-    let one = |item: &str| match item.split_once('/') {
-        Some((namespace, service)) if namespace.parse::<IpAddr>().is_err() => {
+    let one = |item: &str| match item.split_once('.') {
+        Some((service, namespace)) if item.bytes().any(|byte| byte.is_ascii_alphabetic()) => {
             let part = |text| label::<String>(text).map_err(|error| format!("`{item}`: {error}"));
-            let (namespace, name) = (part(namespace)?, part(service)?);
+            let (name, namespace) = (part(service)?, part(namespace)?);
             Ok(PlaintextAllowed::Service { namespace, name })
         }
-        Some(_) | None => cidr(item, "; Services as NAMESPACE/NAME are allowed, too")
+        Some(_) | None => cidr(item, "; Services as NAME.NAMESPACE are allowed, too")
             .map(PlaintextAllowed::Network),
     };
     items(list).map(one).collect()
@@ -223,7 +222,7 @@ mod tests {
                 "--injector-outbound-plaintext-allowed=10.0.0.0/33",
                 "`10.0.0.0/33` has no valid length",
             ),
-            ("--injector-outbound-plaintext-allowed=db/S", "`db/S`: `S` is not a name"),
+            ("--injector-outbound-plaintext-allowed=sql.DB", "`sql.DB`: `DB` is not a name"),
             ("--injector-outbound-unanswered=open", "[possible values: refuse, plaintext]"),
             ("--injector-policy-addr=nowhere", "`nowhere` is not an address; expected"),
             ("--injector-issuer-name=a b", "expected a DNS name"),
@@ -268,7 +267,7 @@ mod tests {
             "--injector-outbound-transport=header",
             "--injector-outbound-networks=10.0.0.0/8,fd00::/8",
             "--injector-outbound-unanswered=plaintext",
-            "--injector-outbound-plaintext-allowed=192.0.2.1, db/sql",
+            "--injector-outbound-plaintext-allowed=192.0.2.1, sql.db",
         ];
         let net = |text: &str| text.parse::<IpNet>().unwrap();
         let outbound = OutboundSettings {

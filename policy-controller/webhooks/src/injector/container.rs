@@ -309,7 +309,7 @@ fn environment(
     for (name, ports) in [(PORTS, declared), (TCP_PROBE_PORTS, probed)] {
         env.extend((!ports.is_empty()).then(|| plain(name, &joined(ports))));
     }
-    let outbound = config.outbound.variables(&settings.outbound);
+    let outbound = config.outbound.variables(&settings.outbound, control_plane.ipv4_only);
     env.extend(outbound.into_iter().map(|(name, value)| plain(name, &value)));
     let given = Setting::ALL
         .into_iter()

@@ -4,7 +4,7 @@
 use super::outbound_settings::{OutboundSettings, OutboundTransport, Unanswered};
 use super::ports::PortList;
 use super::setting::{ENABLED, MESH_ONLY};
-use super::sidecar::{ADMIN_PORT, CANARY, CAPTURE_PORT, OUTBOUND_LISTEN, OUTBOUND_PORT};
+use super::sidecar::{ADMIN_PORT, CANARY, CAPTURE_PORT, OUTBOUND_PORT};
 use super::value::Stated;
 use policy_crds::{FieldError, OutboundMode};
 
@@ -97,15 +97,20 @@ impl Outbound {
         arguments
     }
 
-    /// Returns the further variables of the sidecar.
-    pub(super) fn variables(&self, settings: &OutboundSettings) -> Vec<(&'static str, String)> {
+    /// Returns the further variables of the sidecar. `ipv4_only`: pods may lack IPv6.
+    pub(super) fn variables(
+        &self,
+        settings: &OutboundSettings,
+        ipv4_only: bool,
+    ) -> Vec<(&'static str, String)> {
         let mode = match self.mode {
             OutboundMode::None => return Vec::new(),
             OutboundMode::On => "on",
             OutboundMode::MeshOnly => MESH_ONLY,
         };
+        let six = if ipv4_only { String::new() } else { format!(",[::1]:{OUTBOUND_PORT}") };
         let mut variables = vec![
-            ("PORTCULLIS_OUTBOUND_LISTEN", OUTBOUND_LISTEN.to_owned()),
+            ("PORTCULLIS_OUTBOUND_LISTEN", format!("127.0.0.1:{OUTBOUND_PORT}{six}")),
             (MODE_VARIABLE, mode.to_owned()),
             ("PORTCULLIS_CANARY", CANARY.to_owned()),
         ];

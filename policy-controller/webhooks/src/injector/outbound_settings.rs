@@ -35,7 +35,7 @@ impl fmt::Display for PlaintextAllowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network(network) => network.fmt(f),
-            Self::Service { namespace, name } => write!(f, "{namespace}/{name}"),
+            Self::Service { namespace, name } => write!(f, "{name}.{namespace}"),
         }
     }
 }

@@ -10,8 +10,6 @@ pub(super) const INBOUND_PORT: u16 = 4143;
 pub(super) const ADMIN_PORT: u16 = 4191;
 /// Port of the pod's own connections, on loopback.
 pub(super) const OUTBOUND_PORT: u16 = 4140;
-/// Where the sidecar listens for them.
-pub(super) const OUTBOUND_LISTEN: &str = "127.0.0.1:4140";
 /// Port that nobody listens on: only the inbound redirect leads to the sidecar, so that who gets a
 /// response there has proven it.
 pub(super) const CAPTURE_PORT: u16 = 4192;

@@ -2,8 +2,8 @@
 
 use super::{asks, injected, refused, settings, shop, skipped, value};
 use crate::injector::{
-    Bypass, NamespaceContext, OutboundSettings, OutboundTransport, Outcome, Settings, SkipReason,
-    Unanswered, inject,
+    Bypass, NamespaceContext, OutboundSettings, OutboundTransport, Outcome, PlaintextAllowed,
+    Settings, SkipReason, Unanswered, inject,
 };
 use policy_crds::annotation::SIDECAR_MARK;
 use policy_crds::{Capture, OutboundMode, SidecarMark, annotation};
@@ -108,7 +108,7 @@ fn pod_namespace_and_installation_say_who_has_the_outbound_half() {
         assert_eq!(arguments(&pod), mode.map_or(&[][..], |_| &redirect), "{at}");
         let told = |mode| {
             vec![
-                ("OUTBOUND_LISTEN", "127.0.0.1:4140"),
+                ("OUTBOUND_LISTEN", "127.0.0.1:4140,[::1]:4140"),
                 ("OUTBOUND_MODE", mode),
                 ("CANARY", "127.0.0.127:4193"),
             ]
@@ -252,7 +252,7 @@ fn what_the_installation_sets_reaches_the_sidecar() {
         ],
     };
     let mut expected = vec![
-        ("OUTBOUND_LISTEN", "127.0.0.1:4140"),
+        ("OUTBOUND_LISTEN", "127.0.0.1:4140,[::1]:4140"),
         ("OUTBOUND_MODE", "on"),
         ("CANARY", "127.0.0.127:4193"),
         ("OUTBOUND_TRANSPORT", "header"),
@@ -262,11 +262,14 @@ fn what_the_installation_sets_reaches_the_sidecar() {
     let (pod, _) = injected(&web("{}"), &asks(), &settings);
     assert_eq!(variables(&pod), expected);
     expected[1].1 = "mesh-only";
-    expected.push(("OUTBOUND_PLAINTEXT_ALLOWED", "192.0.2.1/32,db/sql"));
+    expected.push(("OUTBOUND_PLAINTEXT_ALLOWED", "192.0.2.1/32,sql.db"));
     let (pod, _) = injected(&web("{portcullis.dev/outbound: mesh-only}"), &asks(), &settings);
     assert_eq!(variables(&pod), expected);
     let (pod, _) = injected(&web("{portcullis.dev/outbound: disabled}"), &asks(), &settings);
     assert_eq!(variables(&pod), []);
+    settings.control_plane.ipv4_only = true;
+    let (pod, _) = injected(&web("{}"), &asks(), &settings);
+    assert_eq!(variables(&pod)[0], ("OUTBOUND_LISTEN", "127.0.0.1:4140"));
 }
 
 #[test]

@@ -110,7 +110,8 @@ proptest! {
         let (marks, added): (Vec<String>, Vec<String>) =
             added.partition(|text| text.starts_with(&written));
         let marks = marks.iter().filter_map(|text| text.strip_prefix(&written));
-        let marks: Vec<_> = marks.map(SidecarMark::parse).collect();
+        let marks = marks.map(|quoted| serde_json::from_str::<String>(quoted).unwrap());
+        let marks: Vec<_> = marks.map(|mark| SidecarMark::parse(&mark)).collect();
         prop_assert!(matches!(&marks[..], [Ok(_)]), "{:?}", marks);
         // The controller reports no policy as in force on these ports, however they were excluded.
         let skipped = skipped(&once).map(|ports| format!("{}: {ports:?}", annotation::SKIPPED_PORTS));

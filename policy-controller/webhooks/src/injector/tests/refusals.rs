@@ -4,6 +4,7 @@ use super::{asks, refused, shop, skipped, value};
 use crate::injector::{
     Bypass, MissingSidecar, Outcome, PodFacts, Settings, SkipReason, Trust, inject, missing_sidecar,
 };
+use policy_crds::annotation::SIDECAR_MARK;
 use serde_json::{Value, json};
 
 fn pod(metadata: &str, spec: &str) -> Value {
@@ -189,9 +190,16 @@ impl Own {
             Outcome::Refused(errors) => assert_eq!(errors[0].field, field, "{errors:?}"),
             other @ (Outcome::Injected { .. } | Outcome::Skipped { .. }) => panic!("{other:?}"),
         }
-        // Other pods only get a warning.
-        let outcome = inject(&pod, &asks(), &super::settings(self.native));
-        assert!(matches!(outcome, Outcome::Skipped { .. }), "{outcome:?}");
+        // Other pods only get a warning, and a mark that says what they have.
+        match inject(&pod, &asks(), &super::settings(self.native)) {
+            Outcome::Skipped { .. } => {}
+            Outcome::Injected { pod: mut taken, .. } => {
+                let mark = pod["metadata"]["annotations"][SIDECAR_MARK].clone();
+                taken["metadata"]["annotations"][SIDECAR_MARK] = mark;
+                assert_eq!(*taken, pod);
+            }
+            Outcome::Refused(errors) => panic!("{errors:?}"),
+        }
     }
 }
 
