@@ -7,6 +7,7 @@
 
 pub mod certificates;
 pub mod child;
+pub mod grpc;
 pub mod histogram;
 pub mod limits;
 pub mod load;

@@ -3,9 +3,10 @@
 
 use crate::fixture::{self, ADMIN, PORT};
 use anyhow::{Context, bail};
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
+use h2::SendStream;
 use h2::client::SendRequest;
-use h2::{RecvStream, SendStream};
+use policy_bench::grpc::{framed, next};
 use policy_core::feature::Feature;
 use policy_proto::linkerd::inbound::PortSpec;
 use policy_proto::messages::watch_request::Kind;
@@ -208,31 +209,4 @@ impl Watch {
 
 fn request_of(kind: Kind) -> WatchRequest {
     WatchRequest { kind: Some(kind) }
-}
-
-/// A gRPC message: not compressed, its length, itself.
-fn framed(message: &impl Message) -> Bytes {
-    let mut bytes = BytesMut::with_capacity(message.encoded_len() + 5);
-    bytes.put_u8(0);
-    bytes.put_u32(u32::try_from(message.encoded_len()).unwrap_or(u32::MAX));
-    bytes.put_slice(&message.encode_to_vec());
-    bytes.freeze()
-}
-
-/// The next whole gRPC message.
-async fn next(body: &mut RecvStream, buffer: &mut BytesMut) -> anyhow::Result<Option<Bytes>> {
-    loop {
-        if let Some(head) = buffer.first_chunk::<5>() {
-            let [_, a, b, c, d] = *head;
-            let length = usize::try_from(u32::from_be_bytes([a, b, c, d]))?;
-            if buffer.len() >= length + 5 {
-                buffer.advance(5);
-                return Ok(Some(buffer.split_to(length).freeze()));
-            }
-        }
-        let Some(data) = body.data().await else { return Ok(None) };
-        let data = data?;
-        body.flow_control().release_capacity(data.len())?;
-        buffer.extend_from_slice(&data);
-    }
 }

@@ -9,12 +9,13 @@ use policy_bench::report::Document;
 use std::path::{Path, PathBuf};
 
 /// The order on the page; others follow by name.
-const ORDER: [&str; 7] = [
+const ORDER: [&str; 8] = [
     "data-path",
     "data-path-check",
     "connections",
     "policy-change",
     "controller",
+    "destinations",
     "functions",
     "long",
 ];
