@@ -14,6 +14,12 @@ pub const IDENTITY: &str = "web.bench.serviceaccount.identity.linkerd.cluster.lo
 /// Workload token of the proxy.
 pub const WORKLOAD: &str = "bench:web";
 
+/// Workload token of its client's proxy.
+pub const CLIENT: &str = "bench:client";
+
+/// Addresses of the Services that the client dials: of HTTP, of raw TCP.
+pub const SERVICES: [&str; 2] = ["10.96.0.1:80", "10.96.0.2:80"];
+
 /// Ports of the workload.
 pub const HTTP1: u16 = 8080;
 /// HTTP/2.
@@ -94,6 +100,57 @@ metadata: {name: caller, namespace: bench}
 spec: {identities: [load.bench.serviceaccount.identity.linkerd.cluster.local]}
 ";
 
+/// The manifests of the client's side: two pods in the mesh, and a Service of each of the addresses,
+/// which are those of the pod that serves.
+pub fn destinations(http: SocketAddr, raw: SocketAddr) -> String {
+    let mut text = MESH.to_owned();
+    let [first, second] = SERVICES;
+    for (name, address, to) in [("http", first, http), ("raw", second, raw)] {
+        let cluster = address.split(':').next().unwrap_or(address);
+        let (ip, port) = (to.ip(), to.port());
+        // Writing to a string cannot fail.
+        _ = write!(
+            text,
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: bench}}\n\
+             spec: {{clusterIP: {cluster}, clusterIPs: [{cluster}], ports: [{{port: 80}}]}}\n\
+             ---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
+             metadata: {{name: {name}-1, namespace: bench, \
+             labels: {{kubernetes.io/service-name: {name}}}}}\naddressType: IPv4\n\
+             ports: [{{name: '', port: {port}, protocol: TCP}}]\n\
+             endpoints: [{{addresses: [{ip}], conditions: {{ready: true}}, \
+             targetRef: {{kind: Pod, name: web, namespace: bench}}}}]\n"
+        );
+    }
+    text
+}
+
+const MESH: &str = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: bench}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  namespace: bench
+  labels: {app: web, portcullis.dev/proxy: injected}
+  annotations:
+    portcullis.dev/sidecar: '{\"capture\":\"init-container\",\"inboundPort\":4143,\"outbound\":\"on\",\"version\":\"bench\"}'
+spec:
+  serviceAccountName: web
+  containers: [{name: web}]
+status: {phase: Running, podIP: 127.0.0.1, podIPs: [{ip: 127.0.0.1}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: client, namespace: bench, labels: {app: client}}
+spec:
+  serviceAccountName: load
+  containers: [{name: client}]
+status: {phase: Running, podIP: 127.0.0.2, podIPs: [{ip: 127.0.0.2}]}
+";
+
 fn route(text: &mut String, kind: &str, name: &str, matched: &str, who: &str) {
     let server = name.split('-').next().unwrap_or(name);
     let version = if kind == "GRPCRoute" {
@@ -157,6 +214,16 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_service_leads_to_the_address_it_is_made_for() {
+        let to = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let text = destinations(to(4001), to(4002));
+        for (service, port) in [("10.96.0.1", 4001), ("10.96.0.2", 4002)] {
+            assert_eq!(text.matches(&format!("clusterIPs: [{service}]")).count(), 1);
+            assert_eq!(text.matches(&format!("port: {port},")).count(), 1);
+        }
+    }
 
     #[test]
     fn there_are_as_many_routes_on_a_port_as_rules() {

@@ -15,4 +15,4 @@ pub use portcullis::metric;
 pub use ports::{Ports, free};
 pub use programs::{Kind, Programs, shipped};
 pub use proxy::Proxy;
-pub use setup::{Application, Setup};
+pub use setup::{Application, Setup, Side, Upstreams};

@@ -4,19 +4,26 @@ use crate::answer::SMALL;
 use crate::http2;
 use anyhow::{bail, ensure};
 use policy_bench::wire;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// First bytes of HTTP/2 with prior knowledge, and of no request of HTTP/1.1.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(mut stream: TcpStream) -> anyhow::Result<()> {
+pub(crate) async fn serve(stream: TcpStream) -> anyhow::Result<()> {
     let mut start = [0; PREFACE.len()];
     let seen = stream.peek(&mut start).await?;
     if seen == PREFACE.len() && start == PREFACE {
         return http2::serve(stream).await;
     }
+    requests(stream).await
+}
+
+/// Serves requests of HTTP/1.1 to the end of their connection.
+pub(crate) async fn requests(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+) -> anyhow::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     let small = answer(SMALL.len(), false);
     let mut filled = 0;
@@ -55,7 +62,7 @@ pub(crate) async fn serve(mut stream: TcpStream) -> anyhow::Result<()> {
 
 /// Reads up to the end of a request, and puts what follows at the start of the buffer.
 async fn skip(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut [u8],
     end: usize,
     filled: &mut usize,
@@ -78,7 +85,7 @@ async fn skip(
 
 /// Reads up to the last chunk. Nobody sends another request before the answer.
 async fn chunks(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut [u8],
     from: usize,
     filled: usize,

@@ -1,36 +1,31 @@
 //! Raw TCP: an echo, a source or a sink.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Bytes that are read or written at once.
 const LARGE: usize = 256 * 1024;
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(mut stream: TcpStream) -> anyhow::Result<()> {
-    let mut first = [0; 1];
-    if stream.peek(&mut first).await? == 0 {
-        return Ok(());
-    }
-    match first {
-        [b'D'] => {
+pub(crate) async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> anyhow::Result<()> {
+    let mut small = [0; 4096];
+    let mut read = stream.read(&mut small).await?;
+    match small.first().filter(|_| read > 0) {
+        None => {}
+        Some(b'D') => {
             let bytes = vec![b'D'; LARGE];
             loop {
                 stream.write_all(&bytes).await?;
             }
         }
-        [b'U'] => {
-            let mut buffer = vec![0; LARGE];
-            while stream.read(&mut buffer).await? > 0 {}
+        Some(b'U') => {
+            let mut large = vec![0; LARGE];
+            while stream.read(&mut large).await? > 0 {}
         }
-        _ => {
-            let mut buffer = vec![0; 4096];
-            loop {
-                let read = stream.read(&mut buffer).await?;
-                let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
-                    break;
-                };
+        Some(_) => {
+            while let Some(bytes) = small.get(..read).filter(|bytes| !bytes.is_empty()) {
                 stream.write_all(bytes).await?;
+                stream.flush().await?;
+                read = stream.read(&mut small).await?;
             }
         }
     }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Parser;
 use policy_bench::load::{Load, Outcome};
 use policy_bench::process::Memory;
-use policy_bench::proxies::{Application, Kind, Programs, Proxy, Setup};
+use policy_bench::proxies::{Application, Kind, Programs, Proxy, Setup, Side};
 use policy_bench::report::{Cell, Document, Table};
 use policy_bench::stats::{Spread, interleaved, number, wide};
 use policy_bench::{certificates, limits};
@@ -111,7 +111,8 @@ impl Bench<'_> {
             let (new, after) = (Vec::new(), Memory::default());
             all.push(Measured { kind: *kind, idle, new, after });
         }
-        let application = Application::start(&self.programs.application, Some("1"))?;
+        let application =
+            Application::start(&self.programs.application, self.certificates, Some("1"))?;
         let mut running = Vec::new();
         for measured in &mut all {
             running.push((self.proxy(measured.kind, &application)?, measured));
@@ -141,7 +142,8 @@ impl Bench<'_> {
             programs: self.programs,
             folder: self.certificates.join(format!("{kind:?}")),
             certificates: self.certificates,
-            application: (application.http, application.raw),
+            side: Side::Inbound,
+            application,
             rules: 1,
             workers: 1,
             cores: Some("0"),
@@ -156,7 +158,8 @@ impl Bench<'_> {
     }
 
     fn idle(&self, tls: bool, kind: Kind) -> anyhow::Result<[Memory; 3]> {
-        let application = Application::start(&self.programs.application, Some("1"))?;
+        let application =
+            Application::start(&self.programs.application, self.certificates, Some("1"))?;
         let proxy = self.proxy(kind, &application)?;
         // What is there once, however many connections there are, is not theirs.
         let first = Load { seconds: 1.0, ..self.load(tls, &proxy) };

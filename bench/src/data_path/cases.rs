@@ -1,7 +1,7 @@
 //! The cases: a base case, and one thing at a time that is different from it.
 
 use policy_bench::load::{Load, Protocol};
-use policy_bench::proxies::{Kind, Ports};
+use policy_bench::proxies::{Kind, Ports, Side};
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -12,6 +12,7 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// Title in tables.
     pub(crate) title: &'static str,
+    side: Side,
     /// Target of the load.
     entry: Entry,
     protocol: Protocol,
@@ -36,11 +37,14 @@ enum Entry {
     Tls2,
     Routed,
     Meshed,
+    OutHttp,
+    OutRaw,
 }
 
 const BASE: Case = Case {
     name: "base",
     title: "HTTP/1.1, 1 rule",
+    side: Side::Inbound,
     entry: Entry::Http1,
     protocol: Protocol::Http1,
     streams: 1,
@@ -58,7 +62,7 @@ pub(crate) fn all() -> Vec<Case> {
         Case { name: "workers-1", title: "1 worker, not pinned", ..BASE },
         Case { name: "workers-2", title: "2 workers, not pinned", workers: 2, ..BASE },
     ];
-    [http1(), tls(), http2(), raw(), unpinned.to_vec()].concat()
+    [http1(), tls(), http2(), raw(), outbound(), pair(), unpinned.to_vec()].concat()
 }
 
 fn http1() -> Vec<Case> {
@@ -135,10 +139,56 @@ fn raw() -> Vec<Case> {
     ]
 }
 
+/// Bytes that leave in mutual TLS.
+fn outbound() -> Vec<Case> {
+    let out = Case { side: Side::Outbound, entry: Entry::OutRaw, ..BASE };
+    let raw = |name, title, protocol| Case { name, title, protocol, ..out.clone() };
+    vec![
+        raw("out-echo", "outbound, round trips", Protocol::Echo),
+        raw("out-download", "outbound, large, to the client", Protocol::Download),
+        raw("out-upload", "outbound, large, to the server", Protocol::Upload),
+        Case {
+            name: "out-connect",
+            title: "outbound, a new connection per request",
+            entry: Entry::OutHttp,
+            new_connection: true,
+            ..out
+        },
+    ]
+}
+
+/// Both proxies of a connection in the mesh.
+fn pair() -> Vec<Case> {
+    let pair = Case { side: Side::Pair, entry: Entry::OutHttp, ..BASE };
+    let http1 = |name, title, new_connection| Case { name, title, new_connection, ..pair.clone() };
+    let raw = |name, title, protocol| Case {
+        name,
+        title,
+        protocol,
+        entry: Entry::OutRaw,
+        ..pair.clone()
+    };
+    vec![
+        http1("pair-http1", "the pair, HTTP/1.1", false),
+        http1("pair-connect", "the pair, a new connection per request", true),
+        raw("pair-echo", "the pair, round trips", Protocol::Echo),
+        raw("pair-download", "the pair, large, to the client", Protocol::Download),
+        raw("pair-upload", "the pair, large, to the application", Protocol::Upload),
+    ]
+}
+
 impl Case {
+    /// The half of the mesh that is measured.
+    pub(crate) fn side(&self) -> Side {
+        self.side
+    }
+
     /// True if a proxy can do it and is worth the time.
     pub(crate) fn concerns(&self, kind: Kind) -> bool {
         let plain = self.entry == Entry::Http1;
+        if self.side != Side::Inbound {
+            return matches!(kind, Kind::Portcullis | Kind::Haproxy | Kind::Envoy);
+        }
         match kind {
             Kind::Portcullis | Kind::Haproxy => true,
             Kind::Bare => plain && self.rules == 1 && self.workers == 1,
@@ -196,6 +246,8 @@ impl Case {
             Entry::Tls2 => ports.tls2,
             Entry::Routed => ports.routed,
             Entry::Meshed => ports.meshed,
+            Entry::OutHttp => ports.out_http,
+            Entry::OutRaw => ports.out_raw,
         }
     }
 }

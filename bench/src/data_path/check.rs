@@ -4,7 +4,7 @@ use anyhow::Context;
 use policy_bench::certificates;
 use policy_bench::load::{Load, Outcome, Protocol};
 use policy_bench::process;
-use policy_bench::proxies::{Application, Kind, Programs, Proxy, Setup};
+use policy_bench::proxies::{Application, Kind, Programs, Proxy, Setup, Side};
 use policy_bench::report::{Cell, Document, Table};
 use policy_bench::stats::Spread;
 use std::path::Path;
@@ -18,12 +18,13 @@ const ROUNDS: usize = 3;
 pub(crate) fn run(programs: &Programs, seconds: f64, json: Option<&Path>) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     certificates::write(folder.path())?;
-    let application = Application::start(&programs.application, Some("1"))?;
+    let application = Application::start(&programs.application, folder.path(), Some("1"))?;
     let setup = Setup {
         programs,
         folder: folder.path().join("haproxy"),
         certificates: folder.path(),
-        application: (application.http, application.raw),
+        side: Side::Inbound,
+        application: &application,
         rules: 1,
         workers: 1,
         cores: Some("0"),

@@ -60,14 +60,16 @@ impl<'a> Bench<'a> {
     pub(crate) fn measure(&self, case: &Case, kinds: &[Kind]) -> anyhow::Result<Result> {
         let pinned = self.settings.pinned && case.may_be_pinned();
         let (cores, others) = if pinned { (Some(CORES.0), Some(CORES.1)) } else { (None, None) };
-        let application = Application::start(&self.programs.application, others)?;
+        let application =
+            Application::start(&self.programs.application, self.folder.path(), others)?;
         let mut running = Vec::new();
         for kind in kinds.iter().copied().filter(|kind| case.concerns(*kind)) {
             let setup = Setup {
                 programs: self.programs,
                 folder: self.folder_of(case, kind),
                 certificates: self.folder.path(),
-                application: (application.http, application.raw),
+                side: case.side(),
+                application: &application,
                 rules: case.rules,
                 workers: case.workers,
                 cores,

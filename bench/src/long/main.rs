@@ -7,7 +7,7 @@ mod traffic;
 
 use anyhow::Context;
 use clap::Parser;
-use policy_bench::proxies::{Application, Kind, Programs, Proxy, Setup};
+use policy_bench::proxies::{Application, Kind, Programs, Proxy, Setup, Side};
 use policy_bench::report::Document;
 use policy_bench::{certificates, limits, policy};
 use samples::{Sample, Samples};
@@ -52,13 +52,14 @@ fn main() -> anyhow::Result<()> {
     let programs = Programs::beside(cli.proxy.as_deref())?;
     let folder = tempfile::Builder::new().prefix("long-").tempdir()?;
     certificates::write(folder.path())?;
-    let application = Application::start(&programs.application, None)?;
+    let application = Application::start(&programs.application, folder.path(), None)?;
     let own = folder.path().join("proxy");
     let setup = Setup {
         programs: &programs,
         folder: own.clone(),
         certificates: folder.path(),
-        application: (application.http, application.raw),
+        side: Side::Inbound,
+        application: &application,
         rules: cli.rules,
         workers: 1,
         cores: None,

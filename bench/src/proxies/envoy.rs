@@ -7,8 +7,9 @@
 use super::ports::Ports;
 use super::programs::Kind;
 use super::proxy::Proxy;
-use super::setup::Setup;
+use super::setup::{Setup, Upstreams};
 use crate::child::Launch;
+use crate::policy::IDENTITY;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
@@ -16,45 +17,81 @@ use std::net::SocketAddr;
 const UNLIMITED: u32 = 1_000_000_000;
 
 pub(super) fn start(kind: Kind, setup: &Setup<'_>, ports: Ports) -> anyhow::Result<Proxy> {
-    let path = setup.folder.join("envoy.json");
     let rules = (kind == Kind::EnvoyRbac).then_some(setup.rules);
-    std::fs::write(&path, config(setup, ports, rules).to_string())?;
+    run(kind, setup, ports, ("envoy", config(setup, ports, rules)))
+}
+
+pub(super) fn outbound(setup: &Setup<'_>, ports: Ports, to: Upstreams) -> anyhow::Result<Proxy> {
+    run(Kind::Envoy, setup, ports, ("envoy-out", outbound_config(setup, ports, to)))
+}
+
+fn run(
+    kind: Kind,
+    setup: &Setup<'_>,
+    ports: Ports,
+    (name, config): (&str, Value),
+) -> anyhow::Result<Proxy> {
+    let path = setup.folder.join(format!("{name}.json"));
+    std::fs::write(&path, config.to_string())?;
     let launch = Launch::new(&setup.programs.envoy)
         .args(["-c".into(), path.into_os_string()])
         .args(["--concurrency".to_owned(), setup.workers.to_string()])
         .args(["--disable-hot-restart", "--log-level", "error"])
         .on(setup.cores);
-    let process = launch.logging_to(&setup.folder.join("envoy.log"))?.start()?;
-    Ok(Proxy { kind, ports, processes: vec![process], admin: None })
+    let process = launch.logging_to(&setup.folder.join(format!("{name}.log")))?.start()?;
+    Ok(Proxy { kind, ports, processes: vec![process], helpers: Vec::new(), admin: None })
 }
 
 fn config(setup: &Setup<'_>, ports: Ports, rules: Option<usize>) -> Value {
-    let Ports { http1, http2, grpc, raw, tls1, tls2, routed, meshed } = ports;
+    let Ports { http1, http2, grpc, raw, tls1, tls2, raw_tls, routed, meshed, .. } = ports;
     let all = rules.map(rbac);
     let caller = json!({"policies": {"caller": {
         "permissions": [{"any": true}], "principals": [{"authenticated": {}}],
     }}});
-    let tcp = json!({"name": "tcp", "typed_config": {
-        "@type": typed("filters.network.tcp_proxy.v3.TcpProxy"),
-        "stat_prefix": "raw", "cluster": "raw", "idle_timeout": "0s",
-    }});
     let secure = Some(tls(setup));
     json!({"static_resources": {
         "listeners": [
             listener("http1", http1, http("one", all.as_ref()), None),
             listener("http2", http2, http("two", all.as_ref()), None),
             listener("grpc", grpc, http("two", all.as_ref()), None),
-            listener("raw", raw, tcp, None),
+            listener("raw", raw, tcp("raw"), None),
+            listener("raw_tls", raw_tls, tcp("raw"), secure.clone()),
             listener("tls1", tls1, http("one", all.as_ref()), secure.clone()),
             listener("tls2", tls2, http("two", all.as_ref()), secure),
             listener("routed", routed, http("one", Some(&rbac(1))), None),
             listener("meshed", meshed, http("one", Some(&caller)), None),
         ],
         "clusters": [
-            cluster("one", setup.application.0, false),
-            cluster("two", setup.application.0, true),
-            cluster("raw", setup.application.1, false),
+            cluster("one", setup.application.http, false),
+            cluster("two", setup.application.http, true),
+            cluster("raw", setup.application.raw, false),
         ],
+    }})
+}
+
+/// TCP in, TLS with a client certificate out, without resumption.
+fn outbound_config(setup: &Setup<'_>, ports: Ports, to: Upstreams) -> Value {
+    let Ports { out_http, out_raw, .. } = ports;
+    let secure = |name: &str, address| {
+        let mut cluster = cluster(name, address, false);
+        if let Some(cluster) = cluster.as_object_mut() {
+            cluster.insert("transport_socket".to_owned(), client_tls(setup));
+        }
+        cluster
+    };
+    json!({"static_resources": {
+        "listeners": [
+            listener("http", out_http, tcp("http"), None),
+            listener("raw", out_raw, tcp("raw"), None),
+        ],
+        "clusters": [secure("http", to.http), secure("raw", to.raw)],
+    }})
+}
+
+fn tcp(cluster: &str) -> Value {
+    json!({"name": "tcp", "typed_config": {
+        "@type": typed("filters.network.tcp_proxy.v3.TcpProxy"),
+        "stat_prefix": cluster, "cluster": cluster, "idle_timeout": "0s",
     }})
 }
 
@@ -128,6 +165,29 @@ fn tls(setup: &Setup<'_>) -> Value {
                 {"certificate_chain": file("server.crt"), "private_key": file("server.key")},
             ],
             "validation_context": {"trusted_ca": file("ca.crt")},
+        },
+    }})
+}
+
+fn client_tls(setup: &Setup<'_>) -> Value {
+    let file = |name: &str| json!({"filename": setup.certificates.join(name)});
+    json!({"name": "envoy.transport_sockets.tls", "typed_config": {
+        "@type": typed("transport_sockets.tls.v3.UpstreamTlsContext"),
+        "sni": IDENTITY, "max_session_keys": 0,
+        "common_tls_context": {
+            "tls_params": {
+                "tls_minimum_protocol_version": "TLSv1_3", "tls_maximum_protocol_version": "TLSv1_3",
+                "ecdh_curves": ["X25519"],
+            },
+            "tls_certificates": [
+                {"certificate_chain": file("client.crt"), "private_key": file("client.key")},
+            ],
+            "validation_context": {
+                "trusted_ca": file("ca.crt"),
+                "match_typed_subject_alt_names": [
+                    {"san_type": "DNS", "matcher": {"exact": IDENTITY}},
+                ],
+            },
         },
     }})
 }

@@ -17,12 +17,18 @@ pub(super) fn start(setup: &Setup<'_>, ports: Ports) -> anyhow::Result<Proxy> {
         .args(["-c".into(), path.into_os_string()])
         .on(setup.cores);
     let process = launch.logging_to(&setup.folder.join("nginx.log"))?.start()?;
-    Ok(Proxy { kind: Kind::Nginx, ports, processes: vec![process], admin: None })
+    Ok(Proxy {
+        kind: Kind::Nginx,
+        ports,
+        processes: vec![process],
+        helpers: Vec::new(),
+        admin: None,
+    })
 }
 
 fn config(setup: &Setup<'_>, ports: Ports) -> String {
-    let Ports { http1, http2, grpc, raw: _, tls1, tls2, routed, meshed } = ports;
-    let application = setup.application.0;
+    let Ports { http1, http2, grpc, tls1, tls2, routed, meshed, .. } = ports;
+    let application = setup.application.http;
     let folder = setup.certificates.display();
     let tls = format!(
         "ssl_certificate {folder}/server.crt; ssl_certificate_key {folder}/server.key; \

@@ -3,7 +3,8 @@
 use super::ports::{Ports, free};
 use super::programs::Kind;
 use super::proxy::Proxy;
-use super::setup::{PATIENCE, Setup};
+use super::setup::{PATIENCE, Setup, Upstreams};
+use crate::certificates;
 use crate::child::Launch;
 use crate::policy::{self, Controller};
 use anyhow::bail;
@@ -15,11 +16,12 @@ pub(super) fn start(setup: &Setup<'_>, mut ports: Ports) -> anyhow::Result<Proxy
     let manifests = policy::manifests(setup.rules);
     let controller =
         Controller::start(&setup.programs.controller, &setup.folder.join("manifests"), &manifests)?;
-    let (http, raw) = setup.application;
+    let (http, raw) = (setup.application.http, setup.application.raw);
     // A connection says by itself whether it is TLS, and the path of a request whether it is let
     // through.
     ports.tls1 = ports.http1;
     ports.tls2 = ports.http2;
+    ports.raw_tls = ports.raw;
     ports.routed = ports.http1;
     let forwards = [
         (ports.http1, policy::HTTP1, http),
@@ -29,19 +31,64 @@ pub(super) fn start(setup: &Setup<'_>, mut ports: Ports) -> anyhow::Result<Proxy
         (ports.meshed, policy::MESHED, http),
     ];
     let forwards = forwards.map(|(listen, port, to)| format!("{listen},{port},{to}")).join(" ");
+    let server = Own {
+        name: "portcullis",
+        workload: policy::WORKLOAD,
+        certificate: "server",
+        identity: policy::IDENTITY,
+        listeners: ["--forward".to_owned(), forwards],
+    };
+    run(setup, ports, controller, &server)
+}
+
+/// The sidecar of a client, whose controller says what two Services are: the addresses `to`, of a pod
+/// in the mesh.
+pub(super) fn outbound(setup: &Setup<'_>, ports: Ports, to: Upstreams) -> anyhow::Result<Proxy> {
+    let manifests = policy::destinations(to.http, to.raw);
+    let folder = setup.folder.join("destinations");
+    let controller = Controller::start(&setup.programs.controller, &folder, &manifests)?;
+    let [http, raw] = policy::SERVICES;
+    let forwards = format!("{},{http} {},{raw}", ports.out_http, ports.out_raw);
+    let client = Own {
+        name: "portcullis-out",
+        workload: policy::CLIENT,
+        certificate: "client",
+        identity: certificates::CLIENT,
+        listeners: ["--outbound-forward".to_owned(), forwards],
+    };
+    run(setup, ports, controller, &client)
+}
+
+/// One of ours: its log, its workload, its certificate and identity, its listeners.
+struct Own {
+    name: &'static str,
+    workload: &'static str,
+    certificate: &'static str,
+    identity: &'static str,
+    listeners: [String; 2],
+}
+
+fn run(
+    setup: &Setup<'_>,
+    ports: Ports,
+    controller: Controller,
+    own: &Own,
+) -> anyhow::Result<Proxy> {
     let admin = free()?;
     let file = |name: &str| setup.certificates.join(name).display().to_string();
+    let certificate = own.certificate;
     let launch = Launch::new(&setup.programs.proxy)
-        .args(["run", "--workload", policy::WORKLOAD, "--policy-addr"])
-        .args([controller.grpc.to_string(), "--forward".to_owned(), forwards])
+        .args(["run", "--workload", own.workload, "--policy-addr", &controller.grpc.to_string()])
+        .args(own.listeners.clone())
         .args(["--admin".to_owned(), admin.to_string(), "--admin-metrics=local".to_owned()])
         .args(["--workers".to_owned(), setup.workers.to_string()])
-        .args(["--identity=files".to_owned(), format!("--identity-cert={}", file("server.crt"))])
-        .args([format!("--identity-key={}", file("server.key"))])
+        .args(["--identity=files".to_owned()])
+        .args([format!("--identity-cert={}", file(&format!("{certificate}.crt")))])
+        .args([format!("--identity-key={}", file(&format!("{certificate}.key")))])
         .args([format!("--identity-roots={}", file("ca.crt"))])
-        .args([format!("--identity-name={}", policy::IDENTITY)])
+        .args([format!("--identity-name={}", own.identity)])
         .on(setup.cores)
-        .logging_to(&setup.folder.join("portcullis.log"))?;
+        .logging_to(&setup.folder.join(format!("{}.log", own.name)))?;
     let mut process = launch.start()?;
     let began = Instant::now();
     while !is_ready(admin) {
@@ -51,8 +98,8 @@ pub(super) fn start(setup: &Setup<'_>, mut ports: Ports) -> anyhow::Result<Proxy
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let processes = vec![process, controller.process];
-    Ok(Proxy { kind: Kind::Portcullis, ports, processes, admin: Some(admin) })
+    let (processes, helpers) = (vec![process], vec![controller.process]);
+    Ok(Proxy { kind: Kind::Portcullis, ports, processes, helpers, admin: Some(admin) })
 }
 
 fn is_ready(admin: SocketAddr) -> bool {

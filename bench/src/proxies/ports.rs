@@ -19,6 +19,12 @@ pub struct Ports {
     pub tls1: SocketAddr,
     /// HTTP/2 under mutual TLS.
     pub tls2: SocketAddr,
+    /// Raw TCP under mutual TLS.
+    pub raw_tls: SocketAddr,
+    /// HTTP/1.1 that leaves in mutual TLS.
+    pub out_http: SocketAddr,
+    /// Raw TCP that leaves in mutual TLS.
+    pub out_raw: SocketAddr,
     /// HTTP/1.1 where nothing but `/zz/` is let through.
     pub routed: SocketAddr,
     /// HTTP/1.1 where callers without a certificate are refused.
@@ -34,6 +40,9 @@ impl Ports {
             raw: free()?,
             tls1: free()?,
             tls2: free()?,
+            raw_tls: free()?,
+            out_http: free()?,
+            out_raw: free()?,
             routed: free()?,
             meshed: free()?,
         })

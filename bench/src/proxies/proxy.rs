@@ -13,8 +13,10 @@ pub struct Proxy {
     pub kind: Kind,
     /// Its listening ports.
     pub ports: Ports,
-    /// Its process, and what it needs to live.
+    /// The processes that do its work.
     pub(super) processes: Vec<Process>,
+    /// The processes that these need to live.
+    pub(super) helpers: Vec<Process>,
     /// Address at which it serves metrics, if it does.
     pub admin: Option<SocketAddr>,
 }
@@ -22,8 +24,8 @@ pub struct Proxy {
 impl Proxy {
     /// The processes that do its work.
     pub fn pids(&self) -> Vec<u32> {
-        let own = self.processes.first().map(Process::pid);
-        own.into_iter().flat_map(|pid| [vec![pid], process::descendants(pid)].concat()).collect()
+        let own = self.processes.iter().map(Process::pid);
+        own.flat_map(|pid| [vec![pid], process::descendants(pid)].concat()).collect()
     }
 
     /// The memory of all of them, in bytes.
@@ -41,6 +43,6 @@ impl Proxy {
 
     /// An error if it has ended.
     pub fn check(&mut self) -> anyhow::Result<()> {
-        self.processes.iter_mut().try_for_each(Process::check)
+        self.processes.iter_mut().chain(&mut self.helpers).try_for_each(Process::check)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::programs::Programs;
 use crate::child::{Launch, Process};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,16 +20,43 @@ pub struct Application {
     pub http: SocketAddr,
     /// Address at which it serves raw TCP.
     pub raw: SocketAddr,
+    /// The same under mutual TLS.
+    pub secure: Upstreams,
+}
+
+/// Addresses that bytes go on to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upstreams {
+    /// HTTP.
+    pub http: SocketAddr,
+    /// Raw TCP.
+    pub raw: SocketAddr,
+}
+
+/// The half of a mesh that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// In front of the application, as its server's proxy.
+    Inbound,
+    /// In front of an application that serves mutual TLS itself, as its clients' proxy.
+    Outbound,
+    /// Both, one behind the other.
+    Pair,
 }
 
 impl Application {
     /// Starts ours on certain cores.
-    pub fn start(program: &Path, cores: Option<&str>) -> anyhow::Result<Self> {
-        let mut process = Launch::new(program).on(cores).with_stdout().start()?;
+    ///
+    /// `certificates` is a folder with [`crate::certificates`].
+    pub fn start(program: &Path, certificates: &Path, cores: Option<&str>) -> anyhow::Result<Self> {
+        let tls = format!("--tls={}", certificates.display());
+        let mut process = Launch::new(program).args([tls]).on(cores).with_stdout().start()?;
         let said = process.stdout().context("no output")?;
         let line = BufReader::new(said).lines().next().context("the application ended")??;
-        let (http, raw) = line.split_once(' ').context("the application's addresses")?;
-        Ok(Self { http: http.parse()?, raw: raw.parse()?, process })
+        let all: Vec<SocketAddr> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+        let [http, raw, secure_http, secure_raw] = *all else { bail!("addresses: {line}") };
+        let secure = Upstreams { http: secure_http, raw: secure_raw };
+        Ok(Self { process, http, raw, secure })
     }
 }
 
@@ -42,8 +69,10 @@ pub struct Setup<'a> {
     pub folder: PathBuf,
     /// With [`crate::certificates`].
     pub certificates: &'a Path,
-    /// The application's addresses: HTTP, raw.
-    pub application: (SocketAddr, SocketAddr),
+    /// The half of the mesh.
+    pub side: Side,
+    /// The application.
+    pub application: &'a Application,
     /// Rules, for those that have policy.
     pub rules: usize,
     /// Worker threads or processes.

@@ -1,6 +1,8 @@
 //! The figures that were asked for, and what was measured of them: one table, made of what each
 //! measurement wrote.
 
+mod mesh;
+
 use policy_bench::load::Outcome;
 use policy_bench::report::{Cell, Document, Table};
 use policy_bench::stats::{self, Spread};
@@ -58,7 +60,7 @@ pub(crate) fn table(documents: &[Document]) -> Table {
         connections(raw("connections")),
         policy_change(raw("policy-change")),
         controller(raw("controller")),
-        destinations(raw("destinations")),
+        mesh::destinations(raw("destinations")),
     ];
     all.into_iter().flatten().for_each(|figure| table.row(figure.cells()));
     table
@@ -70,7 +72,7 @@ const ENVOY: &str = "Envoy";
 
 fn data_path(raw: &Value) -> Vec<Figure> {
     let cases = Cases(raw);
-    [http1(cases), http2(cases), tls(cases), raw_tcp(cases)].concat()
+    [http1(cases), http2(cases), tls(cases), raw_tcp(cases), mesh::outbound(cases)].concat()
 }
 
 fn http1(cases: Cases<'_>) -> Vec<Figure> {
@@ -280,37 +282,6 @@ fn controller(raw: &Value) -> Vec<Figure> {
         }));
     }
     all
-}
-
-/// One stream per client with the least buffer: what the sidecars use.
-fn destinations(raw: &Value) -> Vec<Figure> {
-    let rows = raw.as_array().map(Vec::as_slice).unwrap_or_default();
-    let row = rows
-        .iter()
-        .filter(|row| text(row, "way") == Some("a stream per client"))
-        .filter(|row| number(row, "subscriptions") == Some(200_000.0))
-        .min_by_key(|row| row.get("send_buffer_bytes").and_then(Value::as_u64));
-    let rounds = row.and_then(|row| row.get("rounds")?.as_array());
-    let rounds = rounds.map(Vec::as_slice).unwrap_or_default();
-    let of = |name, unit: f64| {
-        Spread::of(rounds.iter().filter_map(|round| Some(number(round, name)? / unit)))
-    };
-    let figure =
-        |name, asked: &str, most, measured| Figure::new(name, asked, Limit::AtMost(most), measured);
-    vec![
-        figure(
-            "200,000 subscriptions to destinations beside their connections, MB",
-            "200",
-            200.0,
-            of("growth_bytes", 1_048_576.0),
-        ),
-        figure(
-            "200,000 subscriptions to destinations: all back after a restart, s",
-            "30",
-            30.0,
-            of("back_seconds", 1.0),
-        ),
-    ]
 }
 
 /// Memory of each pod beside its connection, in KiB, as the measurement's own table reckons it.
