@@ -10,7 +10,6 @@ use crate::group_sizes::{GroupSizes, has_size};
 use crate::incremental::{Memo, QueryKey};
 use crate::index::{Index, KindSet, Touched};
 use crate::index_metrics::Effort;
-use crate::publish::destination::{ClientPlace, DestinationQuestion, PublishedDestination};
 use crate::query::condition::{ConditionTable, Conditions};
 use crate::query::delegation::{DelegationTree, HostClaims, OverlappingClaims, TreeOf};
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
