@@ -8,6 +8,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod destinations;
 mod linkerd;
 mod native;
 mod support;

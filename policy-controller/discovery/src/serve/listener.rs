@@ -337,6 +337,11 @@ async fn until(time: Option<Instant>) {
     }
 }
 
+/// Most bytes that a stream writes ahead of its connection, beside the message that crosses this bound.
+/// Small, so that the answers that thousands of clients wait for after a start do not lie in memory at
+/// once; a slow client skips the more states.
+const SEND_BUFFER: usize = 4096;
+
 fn builder(config: &ServeConfig) -> hyper::server::conn::http2::Builder<TokioExecutor> {
     let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
     builder
@@ -344,7 +349,7 @@ fn builder(config: &ServeConfig) -> hyper::server::conn::http2::Builder<TokioExe
         .initial_stream_window_size(config.window_bytes)
         .initial_connection_window_size(config.window_bytes)
         .max_concurrent_streams(config.max_concurrent_streams)
-        .max_send_buf_size(usize::try_from(config.window_bytes).unwrap_or(usize::MAX))
+        .max_send_buf_size(SEND_BUFFER)
         .max_header_list_size(16 * 1024)
         .keep_alive_interval(config.keepalive_interval)
         .keep_alive_timeout(config.keepalive_timeout);

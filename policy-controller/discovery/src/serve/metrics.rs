@@ -116,9 +116,10 @@ policy_core::metrics! {
         connections: Gauge = "policy_watch_open_connections", "Connections of clients";
         refused: Family<Refusal, Counter> = "policy_watch_refused",
             "Connections and RPCs over a bound";
-        encodings: Family<Api, Counter> = "policy_watch_encodings", "Policies encoded";
+        encodings: Family<Api, Counter> = "policy_watch_encodings",
+            "Policies and destinations encoded";
         shared: Family<Api, Counter> = "policy_watch_encodings_shared",
-            "Policies sent from an encoding that existed";
+            "Policies and destinations sent from an encoding that existed";
         too_large: Family<Api, Counter> = "policy_watch_too_large",
             "Policies sent as a denial because they were too large for the client";
         replaced: Family<Api, Counter> = "policy_watch_encodings_replaced",
@@ -204,11 +205,11 @@ impl ServeMetrics {
         self.nacks.get_or_create(&Refusal { reason }).get()
     }
 
-    /// Returns the number of encodings made and reused, of both APIs. For tests.
+    /// Returns the number of encodings made and reused, of all APIs. For tests.
     #[doc(hidden)]
     pub fn encodings(&self) -> (u64, u64) {
         let sum = |family: &Family<Api, Counter>| {
-            ["compatible", "native"]
+            ["compatible", "native", "destinations"]
                 .into_iter()
                 .fold(0u64, |sum, api| sum.saturating_add(family.get_or_create(&Api { api }).get()))
         };

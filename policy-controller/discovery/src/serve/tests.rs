@@ -5,6 +5,7 @@ mod answers;
 mod authz;
 mod compat;
 mod connection;
+mod destinations;
 mod forward;
 mod native;
 mod report;
