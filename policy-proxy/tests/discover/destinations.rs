@@ -17,10 +17,15 @@ use policy_proto::native::destination::{decode_lookup, encode_destination};
 use policy_proxy::discover::DiscoverConfig;
 use policy_proxy::outbound::table::{DestinationTable, EntryRef, Knowledge, TableSettings};
 use policy_tls::identity::IdentityHandle;
+use prost::Message;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -294,6 +299,56 @@ async fn a_release_that_nobody_asked_for_ends_the_stream_and_what_was_known_stay
     let mut again = server.stream().await;
     assert_eq!(again.lookup("10.0.0.1:80").await, 1);
     becomes(&entry, known(meshed(), false)).await;
+}
+
+/// A server whose every stream is one answer to the first lookup, and then no message at all.
+#[derive(Clone)]
+struct Garbage(Arc<AtomicUsize>);
+
+impl tonic::server::NamedService for Garbage {
+    const NAME: &'static str = "portcullis.policy.v1.DestinationDiscovery";
+}
+
+impl tower::Service<http::Request<tonic::body::Body>> for Garbage {
+    type Response = http::Response<tonic::body::Body>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Request<tonic::body::Body>) -> Self::Future {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let kind = encode_destination(&meshed()).pop();
+        let good = m::DestinationResponse { id: 1, kind }.encode_to_vec();
+        let mut bytes = Vec::new();
+        for message in [&*good, &[0xff; 40]] {
+            bytes.push(0);
+            bytes.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+            bytes.extend_from_slice(message);
+        }
+        let body = tonic::body::Body::new(http_body_util::Full::new(bytes::Bytes::from(bytes)));
+        let response = http::Response::builder().header("content-type", "application/grpc");
+        ready(Ok(response.body(body).unwrap()))
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_message_end_the_stream_and_what_was_known_stays() {
+    let streams = Arc::new(AtomicUsize::new(0));
+    let (opened, mut policies) = mpsc::unbounded_channel();
+    let router = tonic::transport::Server::builder()
+        .add_service(PolicyDiscoveryServer::new(crate::support::Fake::new(opened)))
+        .add_service(Garbage(Arc::clone(&streams)));
+    let table = table(8);
+    let entry = table.entry(at("10.0.0.1:80")).unwrap();
+    let _client = client(serve(router).await, &table);
+    assert!(matches!(soon(entry.answered()).await, Knowledge::Known { .. }));
+    wait_until("three streams", async || streams.load(Ordering::Relaxed) >= 3).await;
+    let Knowledge::Known { destination, .. } = entry.state() else { panic!("it was known") };
+    assert_eq!(*destination, meshed());
+    assert!(policies.try_recv().is_ok() && policies.try_recv().is_err(), "policies go on");
 }
 
 #[tokio::test]
