@@ -145,7 +145,7 @@ impl<B> DestinationTable<B> {
 
     /// Takes the controller's answer about a wanted address.
     pub fn answer(&self, address: SocketAddr, destination: Arc<Destination>) {
-        if let Some(entry) = self.shared.entries.lock().get(address) {
+        if let Some(entry) = self.shared.wanted(address) {
             entry.answer(destination);
         }
     }
@@ -153,7 +153,7 @@ impl<B> DestinationTable<B> {
     /// Takes the controller's refusal to answer about a wanted address. Former answers do not hold
     /// any more.
     pub fn refuse(&self, address: SocketAddr, reason: &str) {
-        if let Some(entry) = self.shared.entries.lock().get(address) {
+        if let Some(entry) = self.shared.wanted(address) {
             entry.refuse(reason);
         }
     }
@@ -161,7 +161,7 @@ impl<B> DestinationTable<B> {
     /// Notes that the controller does not confirm the answer about this address any more: it ages
     /// until the next answer.
     pub fn lose(&self, address: SocketAddr) {
-        if let Some(entry) = self.shared.entries.lock().get(address) {
+        if let Some(entry) = self.shared.wanted(address) {
             entry.lose(Instant::now());
         }
     }
@@ -183,6 +183,11 @@ impl<B> DestinationTable<B> {
 }
 
 impl<B> Shared<B> {
+    /// The entry of an address. The table is free for others meanwhile.
+    fn wanted(&self, address: SocketAddr) -> Option<Arc<Entry<B>>> {
+        self.entries.lock().get(address)
+    }
+
     fn demand_changed(&self) {
         self.demand.send_modify(|count| *count = count.wrapping_add(1));
     }

@@ -120,8 +120,8 @@ impl<B> Entries<B> {
         self.by_address.len() != before
     }
 
-    pub(super) fn get(&self, address: SocketAddr) -> Option<&Entry<B>> {
-        self.by_address.get(&address).map(|place| &*place.entry)
+    pub(super) fn get(&self, address: SocketAddr) -> Option<Arc<Entry<B>>> {
+        self.by_address.get(&address).map(|place| Arc::clone(&place.entry))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<B>> {

@@ -96,15 +96,17 @@ impl<B> Entry<B> {
         }
     }
 
+    /// Takes an answer. An equal one keeps its address in memory, by which its readers know it.
     pub(super) fn answer(&self, destination: Arc<Destination>) {
-        let is_same = |state: &State| match &state.answer {
-            Answer::Known(known) => **known == *destination,
-            Answer::None | Answer::Refused(_) => false,
+        // Compared without the lock, which connections need; only the client of discovery writes.
+        let known = match &self.state.lock().answer {
+            Answer::Known(known) => Some(Arc::clone(known)),
+            Answer::None | Answer::Refused(_) => None,
         };
+        let is_same = known.is_some_and(|known| *known == *destination);
         {
             let mut state = self.state.lock();
-            // An equal answer keeps its address in memory, by which its readers know it.
-            if !is_same(&state) {
+            if !is_same {
                 state.answer = Answer::Known(destination);
             }
             (state.lost, state.is_renewing) = (None, false);
