@@ -5,9 +5,7 @@ use super::parse::{self, Expected};
 use super::reader::Reader;
 use crate::args::{OutboundArgs, RunArgs};
 use crate::outbound::Destinations;
-use crate::outbound::settings::{
-    Mode, OutboundSettings, PlaintextAllowed, Transport, Unanswered,
-};
+use crate::outbound::settings::{Mode, OutboundSettings, PlaintextAllowed, Transport, Unanswered};
 use crate::sidecar::{Listener, SidecarConfig, Target};
 use ipnet::IpNet;
 use policy_core::address::{parse_address, parse_block};

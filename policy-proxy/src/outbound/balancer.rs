@@ -211,11 +211,8 @@ impl Draw {
     fn scan(&mut self, endpoints: &[Endpoint], accepts: impl Fn(&Endpoint) -> bool) {
         for (index, _) in endpoints.iter().enumerate().filter(|(_, endpoint)| accepts(endpoint)) {
             let seen = usize::try_from(self.seen).unwrap_or(usize::MAX);
-            let place = if seen < 2 {
-                seen
-            } else {
-                below(&mut self.random, seen.saturating_add(1))
-            };
+            let place =
+                if seen < 2 { seen } else { below(&mut self.random, seen.saturating_add(1)) };
             if let Some(picked) = self.picked.get_mut(place) {
                 *picked = Some(index);
             }

@@ -34,6 +34,17 @@ pub struct MeshCarrier {
 }
 
 impl Carrier {
+    /// True if there is a carrier to an endpoint.
+    pub fn exists(endpoint: &Endpoint, is_own: impl Fn(IpAddr) -> bool) -> bool {
+        match &endpoint.mesh {
+            EndpointMesh::Plaintext(_) => true,
+            EndpointMesh::Meshed(mesh) => {
+                // On its own port nobody looks for TLS.
+                mesh.inbound_port.is_some() || !(mesh.opaque || is_own(endpoint.address.ip()))
+            }
+        }
+    }
+
     /// The carrier to an endpoint; `None` if there is none, so that the endpoint cannot be used.
     /// `is_own`: true of this pod's addresses. They are not redirected to the sidecar, so that its
     /// inbound half is reached at its own port alone.
@@ -70,7 +81,6 @@ fn mesh_carrier(
     };
     let (address, header) = match mesh.inbound_port {
         Some(inbound) if wants_header => direct(inbound)?,
-        // On its own port nobody looks for TLS.
         None if needs_header => return None,
         Some(_) | None => (address, None),
     };
@@ -141,6 +151,7 @@ mod tests {
             let got = mesh(&meshed(opaque, inbound), transport, own);
             let want = want.map(|(address, header)| (address.to_owned(), header));
             assert_eq!(got, want, "{opaque} {inbound:?} {transport:?} {own}");
+            assert_eq!(Carrier::exists(&meshed(opaque, inbound), |_| own), want.is_some());
         }
     }
 
@@ -153,6 +164,7 @@ mod tests {
             let carrier = Carrier::to(&endpoint, &OutboundSettings::default(), |_| own);
             let want = Carrier::Plaintext { address: endpoint.address, reason };
             assert_eq!(carrier, Some(want));
+            assert!(Carrier::exists(&endpoint, |_| own));
         }
     }
 

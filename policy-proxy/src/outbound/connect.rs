@@ -69,7 +69,8 @@ pub async fn connect(
             Ok(Carried { io: ServerIo::Plain(stream), proof: None })
         }
         Carrier::Mesh(mesh) => {
-            let stream = tcp(mesh.address, settings.connect).await.map_err(AttemptError::Connect)?;
+            let stream =
+                tcp(mesh.address, settings.connect).await.map_err(AttemptError::Connect)?;
             tls(mesh, stream, clients, settings.handshake).await
         }
     }

@@ -131,10 +131,12 @@ impl Question<'_> {
             }
             // Who holds an address may have changed since.
             Destination::Unknown | Destination::Node if !is_fresh => self.wait_for_answer(None),
-            Destination::Unknown => match self.left(self.settings.unknown, self.waited.since_unknown) {
-                Some(left) => Step::Wait(left),
-                None => self.plaintext(PlaintextReason::Unknown, Refusal::MeshOnly, None),
-            },
+            Destination::Unknown => {
+                match self.left(self.settings.unknown, self.waited.since_unknown) {
+                    Some(left) => Step::Wait(left),
+                    None => self.plaintext(PlaintextReason::Unknown, Refusal::MeshOnly, None),
+                }
+            }
             Destination::Node => self.plaintext(PlaintextReason::NodePort, Refusal::NodePort, None),
         }
     }

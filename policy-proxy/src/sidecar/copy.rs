@@ -1,9 +1,10 @@
-//! Copies bytes in both directions with half-close. Buffers are small, grow under load, and shrink
-//! again.
+//! Copies bytes in both directions with half-close. Buffers are small, grow under load, and go when
+//! there is nothing to copy.
 
 use super::first_line::{FirstLine, Verdict, WireProtocol};
 use super::io::{ClientIo, Metered};
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -192,6 +193,9 @@ impl Pipe {
         reader: &mut R,
     ) -> Poll<io::Result<()>> {
         let buffer_size = self.buffer_size();
+        if self.to == 0 && buffer_size == SMALL_BUFFER {
+            return self.poll_read_few(cx, reader);
+        }
         if self.to == 0 && self.buffer.len() != buffer_size {
             self.buffer = vec![0; buffer_size];
         }
@@ -209,11 +213,38 @@ impl Pipe {
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
-                if self.to == 0 && self.buffer.len() > SMALL_BUFFER {
-                    // An idle connection gives up a large buffer.
+                if self.to == 0 {
+                    // An idle connection has no buffer.
                     self.carried = 0;
                     self.buffer = Vec::new();
                 }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Reads by the stack, so that a direction without bytes costs neither memory nor an allocation.
+    fn poll_read_few<R: AsyncRead + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &mut R,
+    ) -> Poll<io::Result<()>> {
+        let mut place = [MaybeUninit::uninit(); SMALL_BUFFER];
+        let mut free = ReadBuf::uninit(&mut place);
+        match Pin::new(reader).poll_read(cx, &mut free) {
+            Poll::Ready(Ok(())) => {
+                let read = free.filled();
+                if read.is_empty() {
+                    self.state = PipeState::Ending;
+                }
+                self.buffer.clear();
+                self.buffer.extend_from_slice(read);
+                self.to = read.len();
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                self.buffer = Vec::new();
                 Poll::Pending
             }
         }

@@ -86,12 +86,7 @@ pub(super) async fn accept(
     }
 }
 
-async fn carry(
-    worker: Rc<Worker>,
-    dialled: Dialled,
-    client: TcpStream,
-    established: Established,
-) {
+async fn carry(worker: Rc<Worker>, dialled: Dialled, client: TcpStream, established: Established) {
     let Established { io, proof, meter, share } = established;
     let (close, active) = (Signal::new(), Cell::new(worker.now()));
     let connection = Rc::new(OutboundConnection { worker, dialled, proof, close, active });

@@ -9,6 +9,7 @@
 )]
 
 mod capture;
+mod carried;
 mod gateway;
 mod outbound;
 mod proxy;

@@ -220,13 +220,16 @@ async fn a_service_and_a_pod_outside_the_mesh_are_reached_in_plaintext() {
     let (echo, outbound) = (Echo::start().await, Outbound::to(SERVICE).await);
     outbound.answer(service(&[plain(echo.address)]));
     assert_eq!(outbound.echo(b"hello").await.unwrap(), b"hello");
-    let label = format!("{WEB},dst_owner=\"deployment/web\",tls=\"no_identity\",server_id=\"\",no_tls_reason=\"unmeshed\"");
+    let label = format!(
+        "{WEB},dst_owner=\"deployment/web\",tls=\"no_identity\",server_id=\"\",no_tls_reason=\"unmeshed\""
+    );
     outbound.counted("outbound_tcp_closed_total", &label, 1).await;
     outbound.counted("outbound_tcp_sent_bytes_total", &label, 5).await;
     outbound.counted("outbound_tcp_received_bytes_total", &label, 5).await;
     outbound.answer(Destination::Workload(plain(echo.address)));
     assert_eq!(outbound.echo(b"hello").await.unwrap(), b"hello");
-    let label = "dst_namespace=\"shop\",dst_service=\"\",dst_port=\"\",dst_owner=\"deployment/web\"";
+    let label =
+        "dst_namespace=\"shop\",dst_service=\"\",dst_port=\"\",dst_owner=\"deployment/web\"";
     outbound.counted("outbound_tcp_opened_total", label, 1).await;
 }
 

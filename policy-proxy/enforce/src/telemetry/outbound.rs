@@ -322,7 +322,8 @@ mod tests {
         drop(telemetry.outbound(OutboundTarget::default(), OutboundTls::Plaintext("unknown"), 0));
         telemetry.outbound_refused(target("web"), "no_endpoint");
         telemetry.outbound_failed(target("web"), "connect");
-        let web = r#"dst_namespace="shop",dst_service="web",dst_port="80",dst_owner="deployment/web""#;
+        let web =
+            r#"dst_namespace="shop",dst_service="web",dst_port="80",dst_owner="deployment/web""#;
         let mesh = format!(r#"{web},tls="true",server_id="web.id",no_tls_reason="""#);
         let none = r#"dst_namespace="",dst_service="",dst_port="",dst_owner="",tls="no_identity",server_id="",no_tls_reason="unknown""#;
         assert_eq!(

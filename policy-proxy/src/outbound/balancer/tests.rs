@@ -53,8 +53,7 @@ fn connections_spread_evenly_over_few_and_many() {
             let index = balancer.choose(&among(&all, &[]), now).unwrap();
             balancer.opened(all[index].address);
         }
-        let open: Vec<u32> =
-            all.iter().map(|own| balancer.endpoints[&own.address].open).collect();
+        let open: Vec<u32> = all.iter().map(|own| balancer.endpoints[&own.address].open).collect();
         assert!(open.iter().all(|open| (40..=60).contains(open)), "{count}: {open:?}");
     }
 }

@@ -42,12 +42,7 @@ fn plain(number: u8) -> Endpoint {
 
 fn service_of(service: ServiceName, endpoints: &[Endpoint]) -> Destination {
     let endpoints = Arc::from(endpoints);
-    Destination::Service(ServiceDestination {
-        service,
-        port: port(80),
-        affinity: None,
-        endpoints,
-    })
+    Destination::Service(ServiceDestination { service, port: port(80), affinity: None, endpoints })
 }
 
 fn service(endpoints: &[Endpoint]) -> Destination {
@@ -80,8 +75,12 @@ fn each_row_of_the_table_has_its_step() {
     use Refusal as R;
     let (all, mesh) = (Step::Endpoint(Candidates::All), Step::Endpoint(Candidates::Meshed));
     let (straight, no) = (Step::Straight, Step::Refuse);
-    let unanswered =
-        [no(R::DiscoveryUnavailable), no(R::DiscoveryUnavailable), straight(P::Unknown), no(R::MeshOnly)];
+    let unanswered = [
+        no(R::DiscoveryUnavailable),
+        no(R::DiscoveryUnavailable),
+        straight(P::Unknown),
+        no(R::MeshOnly),
+    ];
     let stale_plain =
         [no(R::DiscoveryUnavailable), no(R::MeshOnly), straight(P::Unknown), no(R::MeshOnly)];
     let undeclared = Destination::UndeclaredPort(name("web", "shop"));

@@ -80,7 +80,14 @@ pub(super) async fn establish(
     let entry = worker.shared.config.destinations.entry(dialled.address);
     let entry = Rc::new(entry.map_err(|_| Refused::from(Refusal::TooManyDestinations))?);
     let started = Instant::now();
-    let mut search = Search { worker, dialled, entry: &entry, tried: Vec::new(), failure: None, has_waited: false };
+    let mut search = Search {
+        worker,
+        dialled,
+        entry: &entry,
+        tried: Vec::new(),
+        failure: None,
+        has_waited: false,
+    };
     loop {
         let known = entry.state();
         let step = plan(dialled.address.ip(), &known, search.waited(&known, started), settings);
@@ -217,13 +224,11 @@ impl Search<'_> {
             | Destination::Workload(_) => None,
         };
         let settings = &self.worker.shared.config.outbound;
-        let carrier = |endpoint: &Endpoint| {
-            Carrier::to(endpoint, settings, |ip| self.worker.is_own_address(ip, self.dialled))
-        };
+        let is_own = |ip| self.worker.is_own_address(ip, self.dialled);
         let choice = Choice {
             endpoints: destination.endpoints(),
             usable: |endpoint: &Endpoint| {
-                candidates.admit(endpoint) && carrier(endpoint).is_some()
+                candidates.admit(endpoint) && Carrier::exists(endpoint, is_own)
             },
             tried: &self.tried,
             affinity,
@@ -231,7 +236,7 @@ impl Search<'_> {
         let mut balancer = self.entry.balancer().lock();
         let index = balancer.choose(&choice, Instant::now())?;
         let endpoint = choice.endpoints.get(index)?;
-        let carrier = carrier(endpoint)?;
+        let carrier = Carrier::to(endpoint, settings, is_own)?;
         balancer.opened(endpoint.address);
         Some((endpoint.clone(), carrier))
     }
@@ -255,9 +260,7 @@ impl Search<'_> {
         let (reason, error, presented) = match error {
             AttemptError::Connect(error) => (Refusal::Connect, error.to_string(), Vec::new()),
             AttemptError::Identity { error, presented } => (Refusal::Identity, error, presented),
-            AttemptError::NoIdentity(error) => {
-                (Refusal::NoIdentity, error.to_string(), Vec::new())
-            }
+            AttemptError::NoIdentity(error) => (Refusal::NoIdentity, error.to_string(), Vec::new()),
         };
         let log = &self.worker.shared.refusals;
         if let Some(suppressed) = log.admit(Subject::Endpoint, reason, Instant::now()) {

@@ -33,7 +33,9 @@ async fn destinations_without_number_are_refused_and_those_in_use_stay() {
     // A place that is free again goes to the next.
     drop(waiting);
     let wanted = outbound.destinations.wanted();
-    for (address, _) in wanted.into_iter().filter(|(address, _)| address.ip().to_string() != "10.96.0.1") {
+    for (address, _) in
+        wanted.into_iter().filter(|(address, _)| address.ip().to_string() != "10.96.0.1")
+    {
         outbound.destinations.refuse(address, "gone");
     }
     outbound.counted("outbound_tcp_refused_total", "reason=\"discovery_unavailable\"", 7).await;
