@@ -7,6 +7,7 @@ mod engine_findings;
 mod finding;
 mod locations;
 mod object_errors;
+mod outbound;
 mod pods;
 mod port_names;
 mod remarks;
@@ -19,6 +20,7 @@ use crate::cluster::settings::Settings;
 use crate::inventory::Inventory;
 use context::CheckContext;
 use finding::Finding;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use locations::Locations;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::ControllerConfig;
@@ -51,11 +53,20 @@ impl Findings {
 /// If `path` itself cannot be read.
 pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceError> {
     let settings = Settings::from_config(config.clone());
-    Ok(check_inventory(Inventory::of_directory(path, Scope::All, settings)?))
+    let inventory = Inventory::of_directory(path, Scope::All, settings)?;
+    Ok(check_inventory(inventory, Questions::default()))
+}
+
+/// Additional questions of a check.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Questions {
+    /// What the outbound half of sidecars would change, given the NetworkPolicies of the cluster;
+    /// those of manifests are read with them. Absent: not asked.
+    pub(crate) outbound: Option<Vec<NetworkPolicy>>,
 }
 
 /// Lints the objects that were read.
-pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
+pub(crate) fn check_inventory(inventory: Inventory, questions: Questions) -> Findings {
     let Inventory { compiled, mut diagnostics, values, locations, permissions, .. } = inventory;
     let scope = &inventory.scope;
     let whole = inventory.cluster.is_some();
@@ -67,6 +78,10 @@ pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
     let mut found = findings(&context, &mut locations, &mut undetermined);
     if context.whole {
         found.extend(object_errors::findings(&context));
+    }
+    if let Some(mut network_policies) = questions.outbound {
+        network_policies.extend(locations.network_policies());
+        found.extend(outbound::findings(&compiled, &network_policies, whole));
     }
     found.retain(|finding| is_shown(scope, &finding.object));
     undetermined.retain(|undetermined| is_shown(scope, &undetermined.object));

@@ -2,12 +2,13 @@
 //! later.
 //!
 //! ```text
-//! cluster ─read─▶ linkerd, leftovers, install_permissions, diagnostics::* ─▶ results
+//! cluster ─read─▶ linkerd, network, leftovers, install_permissions, diagnostics::* ─▶ results
 //! ```
 
 mod install_permissions;
 mod leftovers;
 mod linkerd;
+mod network;
 pub(crate) mod read;
 
 pub(crate) use leftovers::Release;

@@ -1,15 +1,18 @@
 //! `portcullis check`.
 
 use super::block_on;
-use crate::check::{Findings, check_inventory};
+use crate::check::{Findings, Questions, check_inventory};
 use crate::cluster::controller::PodFlags;
 use crate::cluster::permissions::ListFailure;
 use crate::cluster::settings::{Settings, SettingsFlags};
 use crate::cluster::{Cluster, ClusterFlags, QuerySource, Scope};
+use crate::diagnostics::fetch::list;
+use crate::diagnostics::network_policy::read;
 use crate::inventory::Inventory;
 use crate::output::{self, Format, Paint};
 use anyhow::Context;
 use clap::Args;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use policy_engine::source::{Diagnostic, Severity};
 use serde::Serialize;
 use std::fmt::Write;
@@ -41,6 +44,7 @@ Examples:
   portcullis check --identity-domain example.org deploy/
   portcullis check                                # the context's cluster and namespace
   portcullis check --context production -A        # every namespace of another cluster
+  portcullis check --outbound -n shop             # what the outbound half would change there
   portcullis check -o json deploy/ | jq -r '.findings[] | \"\\(.file):\\(.line) \\(.message)\"'"
 )]
 pub(crate) struct CheckArgs {
@@ -57,6 +61,12 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     controller: PodFlags,
+
+    /// Tell as well what the outbound half of sidecars would change for those who are called: rate
+    /// limits that clients without an identity share, grants by address, and NetworkPolicies that
+    /// do not admit the port by which opaque ports are reached
+    #[arg(long)]
+    outbound: bool,
 
     /// Count warnings as errors, and what may not be listed
     #[arg(long)]
@@ -133,7 +143,10 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             CheckRun {
                 source: QuerySource::directory(path, &Scope::All),
                 list_failures: Vec::new(),
-                findings: check_inventory(inventory.context("cannot read the manifests")?),
+                findings: check_inventory(
+                    inventory.context("cannot read the manifests")?,
+                    Questions { outbound: args.outbound.then(Vec::new) },
+                ),
             }
         }
         None => block_on(check_cluster(args))?,
@@ -165,10 +178,30 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
     let cluster = Cluster::connect(&args.cluster).await?;
     let settings = Settings::of_cluster(&cluster, &args.controller, &args.settings).await;
+    let outbound = match args.outbound {
+        true => Some(network_policies(&cluster).await?),
+        false => None,
+    };
     let inventory = Inventory::of_cluster(cluster, settings).await?;
     inventory.print_notes();
     let (source, list_failures) = (inventory.source.clone(), inventory.list_failures());
-    Ok(CheckRun { source, list_failures, findings: check_inventory(inventory) })
+    let findings = check_inventory(inventory, Questions { outbound });
+    Ok(CheckRun { source, list_failures, findings })
+}
+
+/// Lists the NetworkPolicies of the selected namespaces.
+async fn network_policies(cluster: &Cluster) -> anyhow::Result<Vec<NetworkPolicy>> {
+    let path = match cluster.scope.namespace() {
+        Some(namespace) => {
+            format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies")
+        }
+        None => "/apis/networking.k8s.io/v1/networkpolicies".to_owned(),
+    };
+    let found = list(&cluster.client, &path).await.map_err(|error| {
+        let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+        anyhow::anyhow!("--outbound: cannot list NetworkPolicies: {}{hint}", error.message())
+    });
+    Ok(found?.iter().map(read).collect())
 }
 
 fn text(report: &CheckReport<'_>, findings: &Findings, paint: Paint) -> String {

@@ -81,6 +81,10 @@ checks! {
     AccountRights = "account-rights" in Rights,
     /// Presence of Linkerd in the cluster.
     Linkerd = "linkerd" in Beside,
+    /// NetworkPolicies of namespaces that ask for sidecars.
+    NetworkPolicies = "network-policies" in Beside,
+    /// A load balancer in the node's kernel that chooses endpoints before the sidecar.
+    SocketBalancer = "socket-balancer" in Beside,
     /// Leftovers of an earlier installation.
     Leftovers = "leftovers" in Beside,
     /// The controller's replicas are ready.

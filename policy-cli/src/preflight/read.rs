@@ -5,12 +5,14 @@ use super::install_permissions::{
 };
 use super::leftovers::{Leftover, Release, leftovers, service};
 use super::linkerd::{INJECTOR, VALIDATOR, linkerd};
+use super::network::{network_policies, socket_balancer};
 use crate::cluster::Cluster;
 use crate::cluster::list::ApiResources;
 use crate::diagnostics::access_review::{Permission, Subject, missing_permissions};
 use crate::diagnostics::clock::clock;
 use crate::diagnostics::definitions::{ServedKind, gateway_api};
 use crate::diagnostics::fetch::{FetchResult, get, list};
+use crate::diagnostics::metadata::name;
 use crate::diagnostics::result::CheckResult;
 use crate::diagnostics::security::{pod_security, requests_injection, requests_injection_here};
 use crate::diagnostics::server;
@@ -58,10 +60,33 @@ pub(crate) async fn findings(
     findings.extend(leftovers(&left, release, matches!(installed, Ok(Some(_)))));
     let requests_injection: fn(&Value, &str) -> bool =
         if matches!(injector, Ok(Some(_))) { requests_injection_here } else { requests_injection };
+    findings.extend(
+        of_network(cluster, &namespaces, |it| {
+            named.iter().any(|named| named == name(it)) || requests_injection(it, namespace)
+        })
+        .await,
+    );
     findings.extend(pod_security(&namespaces, named, namespace, |it| {
         requests_injection(it, namespace)
     }));
     Ok(findings)
+}
+
+/// Checks what the network does to connections of the namespaces that are to have sidecars.
+async fn of_network(
+    cluster: &Cluster,
+    namespaces: &FetchResult<Vec<Value>>,
+    has_sidecars: impl Fn(&Value) -> bool,
+) -> [CheckResult; 2] {
+    let client = &cluster.client;
+    let (policies, cilium) = tokio::join!(
+        list(client, "/apis/networking.k8s.io/v1/networkpolicies"),
+        get(client, "/api/v1/namespaces/kube-system/configmaps", "cilium-config"),
+    );
+    let known = namespaces.as_deref().unwrap_or_default().iter();
+    let concerned: Vec<&str> = known.filter(|it| has_sidecars(it)).map(name).collect();
+    let policies = network_policies(&policies, |namespace| concerned.contains(&namespace));
+    [policies, socket_balancer(&cilium)]
 }
 
 /// API path of the webhook configurations of a type.
