@@ -27,8 +27,8 @@ struct Cli {
     /// For how long connections are left idle before memory is looked at.
     #[arg(long, default_value_t = 12)]
     settle: u64,
-    /// New connections per second, plaintext and under mutual TLS.
-    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [1000.0, 400.0])]
+    /// New connections per second: plaintext, under mutual TLS, and leaving in mutual TLS.
+    #[arg(long, value_delimiter = ',', num_args = 3, default_values_t = [1000.0, 400.0, 400.0])]
     rates: Vec<f64>,
     /// For how long new connections are opened on each proxy.
     #[arg(long, default_value_t = 60.0)]
@@ -54,6 +54,36 @@ struct Measured {
     after: Memory,
 }
 
+/// Kinds of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// In plaintext, to the server's proxy.
+    Plaintext,
+    /// Under mutual TLS, to the server's proxy.
+    Tls,
+    /// In plaintext to the client's proxy, which goes on in mutual TLS.
+    Outbound,
+}
+
+impl Mode {
+    const ALL: [Self; 3] = [Self::Plaintext, Self::Tls, Self::Outbound];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Plaintext => "plaintext",
+            Self::Tls => "mutual TLS",
+            Self::Outbound => "outbound",
+        }
+    }
+
+    fn side(self) -> Side {
+        match self {
+            Self::Plaintext | Self::Tls => Side::Inbound,
+            Self::Outbound => Side::Outbound,
+        }
+    }
+}
+
 struct Bench<'a> {
     cli: &'a Cli,
     programs: &'a Programs,
@@ -70,11 +100,11 @@ fn main() -> anyhow::Result<()> {
     let kinds = present(&cli, &programs, &mut document);
     let bench = Bench { cli: &cli, programs: &programs, certificates: folder.path() };
     let mut raw = Map::new();
-    for (tls, rate) in [false, true].into_iter().zip(cli.rates.iter().copied()) {
-        let title = if tls { "mutual TLS" } else { "plaintext" };
-        let measured = bench.measure(tls, rate, &kinds).or_else(|error| {
+    for (mode, rate) in Mode::ALL.into_iter().zip(cli.rates.iter().copied()) {
+        let title = mode.title();
+        let measured = bench.measure(mode, rate, &kinds).or_else(|error| {
             eprintln!("again, because of {error:#}");
-            bench.measure(tls, rate, &kinds)
+            bench.measure(mode, rate, &kinds)
         })?;
         document.tables.push(idle_table(title, cli.connections, &measured));
         document.tables.push(new_table(title, rate, &measured));
@@ -102,12 +132,12 @@ fn present(cli: &Cli, programs: &Programs, document: &mut Document) -> Vec<Kind>
 }
 
 impl Bench<'_> {
-    fn measure(&self, tls: bool, rate: f64, kinds: &[Kind]) -> anyhow::Result<Vec<Measured>> {
+    fn measure(&self, mode: Mode, rate: f64, kinds: &[Kind]) -> anyhow::Result<Vec<Measured>> {
         let mut all = Vec::new();
-        let title = if tls { "mutual TLS" } else { "plaintext" };
+        let title = mode.title();
         for kind in kinds {
             eprintln!("{title}: {} idle connections, {}", self.cli.connections, kind.name());
-            let idle = self.idle(tls, *kind).with_context(|| kind.name())?;
+            let idle = self.idle(mode, *kind).with_context(|| kind.name())?;
             let (new, after) = (Vec::new(), Memory::default());
             all.push(Measured { kind: *kind, idle, new, after });
         }
@@ -115,7 +145,7 @@ impl Bench<'_> {
             Application::start(&self.programs.application, self.certificates, Some("1"))?;
         let mut running = Vec::new();
         for measured in &mut all {
-            running.push((self.proxy(measured.kind, &application)?, measured));
+            running.push((self.proxy(mode, measured.kind, &application)?, measured));
         }
         for (_, at) in interleaved(self.cli.rounds, running.len()) {
             let Some((proxy, measured)) = running.get_mut(at) else { continue };
@@ -127,7 +157,7 @@ impl Bench<'_> {
                 new_connection: true,
                 count_failures: true,
                 pid: proxy.pids(),
-                ..self.load(tls, proxy)
+                ..self.load(mode, proxy)
             };
             let outcome = load.run(&self.programs.generator, Some("1"));
             measured.new.push(outcome.with_context(|| proxy.kind.name())?);
@@ -137,12 +167,12 @@ impl Bench<'_> {
         Ok(all)
     }
 
-    fn proxy(&self, kind: Kind, application: &Application) -> anyhow::Result<Proxy> {
+    fn proxy(&self, mode: Mode, kind: Kind, application: &Application) -> anyhow::Result<Proxy> {
         let setup = Setup {
             programs: self.programs,
-            folder: self.certificates.join(format!("{kind:?}")),
+            folder: self.certificates.join(format!("{mode:?}-{kind:?}")),
             certificates: self.certificates,
-            side: Side::Inbound,
+            side: mode.side(),
             application,
             rules: 1,
             workers: 1,
@@ -151,23 +181,28 @@ impl Bench<'_> {
         Proxy::start(kind, &setup)
     }
 
-    fn load(&self, tls: bool, proxy: &Proxy) -> Load {
-        let target = if tls { proxy.ports.tls1 } else { proxy.ports.http1 };
-        let tls = tls.then(|| self.certificates.to_owned());
+    fn load(&self, mode: Mode, proxy: &Proxy) -> Load {
+        let target = match mode {
+            Mode::Plaintext => proxy.ports.http1,
+            Mode::Tls => proxy.ports.tls1,
+            Mode::Outbound => proxy.ports.out_http,
+        };
+        let tls = (mode == Mode::Tls).then(|| self.certificates.to_owned());
         Load { tls, sources: 16, ..Load::to(target) }
     }
 
-    fn idle(&self, tls: bool, kind: Kind) -> anyhow::Result<[Memory; 3]> {
+    fn idle(&self, mode: Mode, kind: Kind) -> anyhow::Result<[Memory; 3]> {
         let application =
             Application::start(&self.programs.application, self.certificates, Some("1"))?;
-        let proxy = self.proxy(kind, &application)?;
+        let proxy = self.proxy(mode, kind, &application)?;
         // What is there once, however many connections there are, is not theirs.
-        let first = Load { seconds: 1.0, ..self.load(tls, &proxy) };
+        let first = Load { seconds: 1.0, ..self.load(mode, &proxy) };
         first.run(&self.programs.generator, Some("1"))?;
         let settle = Duration::from_secs(self.cli.settle);
         std::thread::sleep(settle);
         let before = proxy.memory()?;
-        let hold = Load { hold: true, connections: self.cli.connections, ..self.load(tls, &proxy) };
+        let hold =
+            Load { hold: true, connections: self.cli.connections, ..self.load(mode, &proxy) };
         let mut held = hold.start(&self.programs.generator, Some("1"))?;
         held.held()?;
         std::thread::sleep(settle);

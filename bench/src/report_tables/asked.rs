@@ -214,6 +214,7 @@ fn connections(raw: &Value) -> Vec<Figure> {
             Limit::AtMost(16.0),
             each("mutual TLS"),
         ),
+        Figure::new("an idle outbound connection, KiB", "8", Limit::AtMost(8.0), each("outbound")),
     ]
 }
 
