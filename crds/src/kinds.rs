@@ -261,11 +261,12 @@ const EXTERNAL_WORKLOAD: KindSpec = KindSpec {
     status: Some(StatusStyle::Replace),
     annotations: &annotation::OF_WORKLOADS,
     linkerd_metric: Some("inbound_index_external_workload_index_size"),
+    claims: external_workload::claims,
     definition: Some(external_workload::definition),
     ..policy(
         names("workload.linkerd.io", "ExternalWorkload", "externalworkloads", &["ew"]),
         &["v1beta1", "v1alpha1"],
-        |it| unclaimed(external_workload::read(it)),
+        external_workload::read,
     )
 };
 

@@ -115,6 +115,12 @@ pub enum Claims {
         /// The addresses that could be read.
         addresses: Vec<IpAddr>,
     },
+    /// Addresses that clients reach in mesh TLS alone. Whose identity to expect there is not known, so
+    /// that they reach nobody.
+    ExternalWorkload {
+        /// The addresses that could be read.
+        addresses: Vec<IpAddr>,
+    },
     /// The Server whose limit it would set; it sets none.
     RateLimit {
         /// Name of the Server, if readable.

@@ -2,10 +2,12 @@
 
 mod definition;
 
-use crate::parse::input::Input;
+use crate::object::Claims;
+use crate::parse::input::{Draft, Input};
 use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use crate::resource::{ExternalWorkload, Resource};
 use policy_core::address::parse_address;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -13,7 +15,34 @@ use std::sync::Arc;
 
 pub(super) use definition::definition;
 
-pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
+/// An ExternalWorkload. Even if a part cannot be read, it claims the addresses that can.
+pub(super) fn read(input: &Input<'_>) -> Draft {
+    let resource = workload(input);
+    let claims = match &resource {
+        Some(_) => claims(resource.as_ref()),
+        None => Claims::ExternalWorkload { addresses: readable(input) },
+    };
+    (resource, claims)
+}
+
+/// The addresses of an ExternalWorkload whose declaration can no longer be read.
+pub(super) fn claims(resource: Option<&Resource>) -> Claims {
+    let addresses = match resource {
+        Some(Resource::ExternalWorkload(workload)) => workload.addresses.clone(),
+        Some(_) | None => Vec::new(),
+    };
+    Claims::ExternalWorkload { addresses }
+}
+
+/// The addresses that can be read, no more than a valid one has. What cannot has been reported.
+fn readable(input: &Input<'_>) -> Vec<IpAddr> {
+    let spec = input.root.get("spec");
+    let listed = spec.as_ref().and_then(|spec| spec.value().get("workloadIPs")?.as_array());
+    let text = |item: &Value| parse_address(item.get("ip")?.as_str()?).ok();
+    listed.into_iter().flatten().take(2).filter_map(text).collect()
+}
+
+fn workload(input: &Input<'_>) -> Option<Resource> {
     // The two versions spell the same field differently, and nothing converts between them.
     let (names, mesh_tls, max_addresses): (&'static [&'static str], _, _) = match input.version {
         "v1alpha1" => (&["meshTls", "ports", "workloadIPs"], "meshTls", 1),

@@ -205,7 +205,10 @@ fn addresses(object: &Object) -> impl Iterator<Item = IpAddr> {
         Body::Valid(Resource::Service(service)) => {
             (&service.cluster_addresses, &service.external_addresses)
         }
-        Body::Invalid(Invalid { claims: Claims::Service { addresses }, .. }) => (addresses, &[]),
+        Body::Invalid(Invalid {
+            claims: Claims::Service { addresses } | Claims::ExternalWorkload { addresses },
+            ..
+        }) => (addresses, &[]),
         Body::Valid(Resource::ExternalWorkload(workload)) => (&workload.addresses, &[]),
         Body::Valid(Resource::Node(node)) => (&node.addresses, &[]),
         Body::Valid(_) | Body::Invalid(_) => (&[], &[]),

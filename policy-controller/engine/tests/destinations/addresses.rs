@@ -1,8 +1,9 @@
 //! Whose address it is.
 
 use crate::world::{
-    ask, bare_pod, machine, meshed, node, of_pod, of_service, outside, plaintext, pod, published,
-    question, service, slice, undeclared, unknown, web, with, world, world_of, written,
+    NOBODY, ask, bare_pod, machine, mesh, meshed, node, of_pod, of_service, outside, plaintext,
+    pod, published, question, service, slice, undeclared, unknown, web, with, world, world_of,
+    written,
 };
 use policy_core::{Destination, PlaintextReason};
 use policy_engine::outbound::OutboundConfig;
@@ -111,6 +112,16 @@ fn a_machine_counts_by_address_only_where_the_operator_says_so() {
     let old = created(machine("vms", "db", "192.0.2.1"), "2026-01-01T00:00:00Z");
     let new = created(machine("vms", "a", "192.0.2.1"), "2026-01-02T00:00:00Z");
     assert_eq!(asked(&[new, old], "192.0.2.1:5432"), known);
+}
+
+#[test]
+fn a_machine_that_cannot_be_read_keeps_its_address_and_is_not_reached() {
+    let broken =
+        with(machine("vms", "db", "192.0.2.1"), json!({"spec": {"meshTLS": {"identity": 1}}}));
+    let mut history = world_of(&with_machines(), &[broken]);
+    let mut endpoint = outside("vms", "db", "192.0.2.1:5432");
+    endpoint.mesh = mesh(NOBODY);
+    assert_eq!(ask(&mut history, "192.0.2.1:5432"), Destination::Workload(endpoint));
 }
 
 #[test]

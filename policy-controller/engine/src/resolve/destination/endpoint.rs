@@ -1,7 +1,7 @@
 //! The endpoint at an address and port, and the way into its workload.
 
 use crate::config::ControllerConfig;
-use crate::enforcement::{LINKERD, has_our_sidecar};
+use crate::enforcement::LINKERD;
 use crate::incremental::{Context, query};
 use crate::query::destination::{
     AddressOwners, EndpointAt, EntryOf, IsOpaque, OwnersOf, WorkloadEntry, WorkloadMesh,
@@ -10,7 +10,9 @@ use crate::query::policy::PolicyOf;
 use crate::query::workload::{Ports, WorkloadOf, workload_key};
 use policy_core::{Endpoint, EndpointMesh, MeshEndpoint, PlaintextReason, Protocol};
 use policy_crds::resource::{Pod, PodSidecar, Resource};
-use policy_crds::{Body, Object, ObjectKey, ObjectMeta, SidecarMark, annotation, is_dns_name};
+use policy_crds::{
+    Body, Claims, Invalid, Object, ObjectKey, ObjectMeta, SidecarMark, annotation, is_dns_name,
+};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -102,6 +104,9 @@ fn entry_of(query: &EntryOf, cx: &mut Context<'_>) -> Option<Arc<WorkloadEntry>>
             };
             (owner("externalworkload", &object.meta), mesh)
         }
+        Body::Invalid(Invalid { claims: Claims::ExternalWorkload { .. }, .. }) => {
+            (owner("externalworkload", &object.meta), unreachable_mesh())
+        }
         Body::Valid(_) | Body::Invalid(_) => return None,
     };
     Some(Arc::new(WorkloadEntry { owner, mesh }))
@@ -119,8 +124,6 @@ fn pod_mesh(config: &ControllerConfig, object: &Object, pod: &Pod) -> WorkloadMe
             meshed(identity, default_inbound_port(), Ports::from(&pod.skipped))
         }
         PodSidecar::Unreadable => unreachable_mesh(),
-        // The label alone counts, wherever the mark was looked for.
-        PodSidecar::None if has_our_sidecar(object) => unreachable_mesh(),
         PodSidecar::None => foreign(config, object, pod),
     }
 }

@@ -51,7 +51,10 @@ impl<'a> Statements<'a> {
                 self.fronts.push(object);
             }
             Body::Valid(Resource::Pod(pod)) => self.pods.push((object, pod)),
-            Body::Valid(Resource::ExternalWorkload(_)) => self.external.push(object),
+            Body::Valid(Resource::ExternalWorkload(_))
+            | Body::Invalid(Invalid { claims: Claims::ExternalWorkload { .. }, .. }) => {
+                self.external.push(object);
+            }
             Body::Valid(Resource::Node(_)) => self.is_node = true,
             // Objects of other kinds state no addresses.
             Body::Valid(_) | Body::Invalid(_) => {}
