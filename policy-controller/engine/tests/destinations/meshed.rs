@@ -95,11 +95,15 @@ fn ports_that_the_sidecar_does_not_get_are_reached_in_plaintext() {
     let marked = marked(pod("p", "10.42.0.1"), &skips);
     // What people write after injection changes nothing.
     let live = annotated(marked, "config.linkerd.io/skip-inbound-ports", "9090");
-    let init = json!({"spec": {"initContainers": [
-        {"name": "portcullis-init", "args": ["--skip-inbound-ports=25,8000-8080"]},
-    ]}});
-    let unmarked = with(pod("p", "10.42.0.1"), init);
-    for pod in [live, unmarked] {
+    let init = |ports: &str| {
+        let args = [format!("--skip-inbound-ports={ports}")];
+        json!({"spec": {"initContainers": [{"name": "portcullis-init", "args": args}]}})
+    };
+    // A mark that names other ports than the container was started with is forged.
+    let forged = with(live.clone(), init("25"));
+    assert_eq!(on_port(&config, &[forged], 8080), mesh(NOBODY));
+    let unmarked = with(pod("p", "10.42.0.1"), init("25,8000-8080"));
+    for pod in [with(live, init("25,8000-8080")), unmarked] {
         let pod = std::slice::from_ref(&pod);
         for number in [25, 8000, 8080] {
             assert_eq!(on_port(&config, pod, number), plain(PlaintextReason::Skipped));
