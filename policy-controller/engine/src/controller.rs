@@ -154,13 +154,16 @@ impl IndexTask {
                 () = shutdown.cancelled() => return,
                 Some(batch) = batches.recv() => self.apply(&batch),
                 Some(request) = requests.recv() => self.answer(request),
-                _ = sweep.tick() => {
-                    let roots = self.subscriptions.sweep().into_iter();
-                    let roots = roots.chain(self.destinations.sweep());
-                    self.engine.retain(roots.chain(self.desired.roots()));
-                }
+                _ = sweep.tick() => self.sweep(),
             }
         }
+    }
+
+    /// Drops what nobody follows.
+    fn sweep(&mut self) {
+        let roots = self.subscriptions.sweep().into_iter();
+        let roots = roots.chain(self.destinations.sweep());
+        self.engine.retain(roots.chain(self.desired.roots()));
     }
 
     fn apply(&mut self, batch: &Batch) {
@@ -223,6 +226,9 @@ impl IndexTask {
             }
             Request::Destination(question, reply) => {
                 _ = reply.send(self.destinations.follow(&mut self.engine, question));
+                if self.destinations.is_full() {
+                    self.sweep();
+                }
             }
             Request::ClientPlace(key, reply) => _ = reply.send(self.engine.client_place(&key)),
             Request::Workloads(reply) => _ = reply.send(self.engine.workloads()),

@@ -9,7 +9,8 @@ use crate::query::destination::DestinationOf;
 use hashbrown::HashMap;
 use std::sync::Arc;
 
-/// Channels that may be kept beside those with receivers before idle ones are dropped at once.
+/// Number of channels that may be kept before idle ones are dropped without waiting for the next
+/// sweep.
 const IDLE_CHANNELS: usize = 4096;
 
 /// Every channel there is: one per question, however many clients ask it.
@@ -41,9 +42,6 @@ impl DestinationChannels {
         if let Some(sender) = self.channels.get(&question) {
             return Ok(sender.subscribe());
         }
-        if self.channels.len() >= self.limit {
-            self.drop_idle(engine);
-        }
         let sender = latest::channel(engine.destination(&question));
         let receiver = sender.subscribe();
         self.channels.insert(question, sender);
@@ -69,22 +67,14 @@ impl DestinationChannels {
     pub(crate) fn sweep(&mut self) -> Vec<QueryKey> {
         self.channels.retain(|_, sender| sender.has_receivers());
         self.channels.shrink_to_fit();
-        self.settle();
+        self.limit = self.channels.len().saturating_mul(2).max(IDLE_CHANNELS);
         let asked = self.channels.keys().cloned();
         asked.map(|question| QueryKey::DestinationOf(DestinationOf(question))).collect()
     }
 
-    /// Drops channels without receivers, and their answers, so that a client that asks for one
-    /// address after the other is bounded between sweeps.
-    fn drop_idle(&mut self, engine: &mut Engine) {
-        let idle = self.channels.extract_if(|_, sender| !sender.has_receivers());
-        for (question, _) in idle {
-            engine.forget_destination(question);
-        }
-        self.settle();
-    }
-
-    fn settle(&mut self) {
-        self.limit = self.channels.len().saturating_mul(2).max(IDLE_CHANNELS);
+    /// True if idle channels have to be dropped at once: a client that asks for one address after the
+    /// other is bounded between sweeps.
+    pub(crate) fn is_full(&self) -> bool {
+        self.channels.len() >= self.limit
     }
 }

@@ -125,7 +125,11 @@ impl History {
         &mut self,
         question: &DestinationQuestion,
     ) -> Result<Latest<Arc<PublishedDestination>>, LookupError> {
-        self.destinations.follow(&mut self.engine, question.clone())
+        let followed = self.destinations.follow(&mut self.engine, question.clone());
+        if self.destinations.is_full() {
+            self.sweep();
+        }
+        followed
     }
 
     /// The claims on a host and on hosts that overlap with it.

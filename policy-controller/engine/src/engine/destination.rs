@@ -1,7 +1,6 @@
 //! What addresses and ports lead to.
 
 use super::Engine;
-use crate::incremental::QueryKey;
 use crate::publish::destination::{ClientPlace, DestinationQuestion, PublishedDestination};
 use crate::query::destination::DestinationOf;
 use crate::query::workload;
@@ -22,11 +21,6 @@ impl Engine {
         question: &DestinationQuestion,
     ) -> Arc<PublishedDestination> {
         self.memo.query(&DestinationOf(question.clone()), &self.index, &self.config).0
-    }
-
-    /// Drops the answer to a question that nobody follows.
-    pub(crate) fn forget_destination(&mut self, question: DestinationQuestion) {
-        self.memo.forget(&QueryKey::DestinationOf(DestinationOf(question)));
     }
 
     /// The place of a workload, if it exists.
