@@ -99,3 +99,32 @@ fn port_lists(
     };
     [opaque.errors, identity.errors].concat()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_mark_that_cannot_be_read_is_reported_on_the_pod_whose_sidecar_it_is_about() {
+        let of = |label: &str, mark: &str| {
+            let pod = testing::object(&format!(
+                "{{apiVersion: v1, kind: Pod, metadata: {{name: web, namespace: shop, labels: \
+                 {{portcullis.dev/proxy: {label}}}, annotations: {{portcullis.dev/sidecar: \
+                 '{mark}'}}}}, spec: {{containers: [{{name: web}}]}}}}"
+            ));
+            let errors = annotation_errors(&pod);
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let mark = r#"{"version":"1","inboundPort":4143,"outbound":"on","capture":"cni-plugin"}"#;
+        assert_eq!(of("injected", mark), [""; 0]);
+        assert_eq!(of("other", "{}"), [""; 0]);
+        assert_eq!(
+            of("injected", "{}"),
+            [
+                "metadata.annotations[\"portcullis.dev/sidecar\"].inboundPort: is required; clients in \
+              the mesh cannot reach the pod until it is created anew"
+            ]
+        );
+    }
+}

@@ -170,6 +170,30 @@ async fn only_changes_that_matter_are_published_and_say_what_they_reflect() {
     assert_eq!(last.revision.versions["policy.linkerd.io/AuthorizationPolicy"], 50);
 }
 
+/// Their versions change all the time: every replica would seem behind every other one.
+#[tokio::test]
+async fn versions_of_what_discovery_alone_reads_are_in_no_revision() {
+    let mut stage = Stage::synced(&[POD, &server("HTTP/1", "deny")]).await;
+    let mut watched = stage.controller.policies.port(&web_key(), port(8080)).await.unwrap();
+    let before = watched.read();
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop}, \
+                   spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}";
+    let slice = "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: web-1, \
+                 namespace: shop, labels: {kubernetes.io/service-name: web}}, addressType: IPv4, \
+                 ports: [{port: 8080}], endpoints: [{addresses: [10.1.0.7]}]}";
+    stage.send(apply(&[service, slice])).await;
+    assert!(!watched.has_changed());
+    stage.send(apply(&[&policy("p", ON_SERVER, "")])).await;
+    let (after, seen) = (watched.read(), stage.controller.policies.seen());
+    assert_ne!(before.policy, after.policy);
+    let seen = seen.borrow().revision.clone();
+    for kind in ["/Service", "discovery.k8s.io/EndpointSlice"] {
+        assert_eq!(after.revision.versions.get(kind), None, "{kind}");
+        assert_eq!(seen.versions.get(kind), None, "{kind}");
+    }
+    assert_eq!(seen.versions["policy.linkerd.io/AuthorizationPolicy"], 30);
+}
+
 #[tokio::test]
 async fn deleting_or_breaking_an_authentication_revokes_what_it_granted() {
     let refs = "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: friends}";
