@@ -17,6 +17,7 @@ pub(crate) mod path;
 pub(crate) mod probe;
 mod recorded;
 pub(crate) mod route_label;
+mod sidecar_mark;
 pub(crate) mod target;
 pub(crate) mod values;
 
