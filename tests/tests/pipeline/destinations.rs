@@ -106,7 +106,9 @@ fn nameless(known: Knowledge) -> Knowledge {
             ..service.clone()
         }),
         Destination::Workload(endpoint) => Destination::Workload(nameless(endpoint)),
-        other => other.clone(),
+        Destination::Unknown | Destination::Node | Destination::UndeclaredPort(_) => {
+            Destination::clone(&destination)
+        }
     };
     Knowledge::Known { destination: Arc::new(destination), is_fresh }
 }

@@ -186,7 +186,9 @@ async fn many_endpoints_come_in_portions() {
         let (endpoints, applied) = match client.next().await.1 {
             Answer::Found(found) => (found.endpoints.clone(), state.found(&found)),
             Answer::More(more) => (Some(more.clone()), state.more(&more)),
-            other => panic!("{other:?}"),
+            other @ (Answer::Changed(_) | Answer::Refused(_) | Answer::Released(_)) => {
+                panic!("{other:?}")
+            }
         };
         sizes.push(endpoints.unwrap().endpoints.len());
         applied.unwrap();
