@@ -7,6 +7,7 @@ mod compat;
 mod connection;
 mod destinations;
 mod forward;
+mod linkerd_discovery;
 mod native;
 mod report;
 mod tokens;

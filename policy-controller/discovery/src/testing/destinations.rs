@@ -1,11 +1,11 @@
 //! A stand-in for what the engine knows of destinations.
 
 use parking_lot::Mutex;
-use policy_core::{Destination, WorkloadKey};
+use policy_core::{Destination, ServiceName, WorkloadKey};
 use policy_engine::request::Requests;
 use policy_engine::{
     ClientPlace, DestinationKey, DestinationQuestion, DestinationScope, Destinations, Latest,
-    PublishedDestination, ScopeKind, latest,
+    PublishedDestination, ScopeKind, ServicePortKey, latest,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -40,6 +40,19 @@ impl DestinationIndex {
     /// Sets what an address leads to, for the clients of a scope.
     pub fn publish(&self, address: &str, scope: DestinationScope, published: PublishedDestination) {
         self.channel(&question(address, scope), |channel| channel.send(Arc::new(published)));
+    }
+
+    /// Sets what a port of the Service `ns/name` leads to, for the clients of a scope.
+    pub fn publish_service(
+        &self,
+        (name, port): (&str, u16),
+        scope: DestinationScope,
+        published: PublishedDestination,
+    ) {
+        let service = ServiceName { namespace: "ns".into(), name: name.into() };
+        let key = ServicePortKey { service, port: super::port(port), scope };
+        let question = DestinationQuestion::Service(key);
+        self.channel(&question, |channel| channel.send(Arc::new(published)));
     }
 
     /// Returns the number of those who follow an address, for the clients of a scope.

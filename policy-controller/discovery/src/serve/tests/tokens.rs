@@ -7,6 +7,8 @@ use crate::testing::client::{Client, hello, until};
 use crate::testing::mesh::{Mesh, OWN};
 use crate::testing::soon;
 use futures_util::future::BoxFuture;
+use linkerd2_proxy_api::destination::GetDestination;
+use linkerd2_proxy_api::destination::destination_client::DestinationClient;
 use linkerd2_proxy_api::inbound::PortSpec;
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
 use policy_proto::messages::watch_request::Kind;
@@ -51,11 +53,15 @@ impl Reviewer for Names {
     }
 }
 
-async fn mesh() -> Mesh {
+fn access() -> AuthzConfig {
     let viewers = ["root-user".into()].into();
     let reviewer: Arc<dyn Reviewer> = Arc::new(Names);
     let reviewer = Some(reviewer);
-    Mesh::start(AuthzConfig { viewers, reviewer, ..AuthzConfig::default() }).await
+    AuthzConfig { viewers, reviewer, ..AuthzConfig::default() }
+}
+
+async fn mesh() -> Mesh {
+    Mesh::start(access()).await
 }
 
 async fn stranger(mesh: &Mesh) -> Channel {
@@ -217,4 +223,23 @@ async fn a_viewers_stream_ends_with_its_token() {
     own.workload().await;
     own.port().await;
     own.quiet().await;
+}
+
+/// A viewer sees policies; where connections lead is for those who make them.
+#[tokio::test]
+async fn a_token_alone_does_not_show_where_connections_lead() {
+    let domain = "cluster.local";
+    let made = Mesh::made(access(), ServeConfig::default(), |server, _| {
+        server.with_linkerd_discovery(domain)
+    });
+    let mesh = made.await;
+    let channel = InterceptedService::new(stranger(&mesh).await, with("Bearer root-user".into()));
+    let path = "10.0.0.1:80".to_owned();
+    let request = GetDestination { path, ..GetDestination::default() };
+    let refusal = soon(DestinationClient::new(channel).get_profile(request)).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::PermissionDenied);
+    assert_eq!(
+        refusal.message(),
+        "viewer `root-user` is refused: destinations are for identities of the mesh"
+    );
 }
