@@ -24,7 +24,7 @@ pub(crate) use outbound::OutboundService;
 use policy_engine::{Destinations, LookupError};
 use policy_proto::compat::{ContextToken, PathTarget};
 use std::sync::Arc;
-use stream::Answers;
+use stream::{Answers, Lease};
 use tonic::Status;
 use view::View;
 
@@ -46,33 +46,37 @@ impl Discovery {
         Self { core, destinations, domain }
     }
 
-    /// Performs every check that can reject a request, and makes its first answer. `client`: the
-    /// client's own place, where the answer depends on it.
+    /// Performs every check that can reject a request, and makes its first answer.
     async fn open(
         &self,
         extensions: &http::Extensions,
-        target: PathTarget,
-        client: ContextToken,
-        view: View,
+        question: Question,
         mut call: Call,
     ) -> Result<Box<Answers>, Status> {
+        let Question { target, client, view } = question;
         let opened = async {
             let ConnectionInfo { peer, ending, .. } = Core::connected(extensions)?;
             let grant = self.core.access.may_discover(&Caller::of(extensions))?;
             let held = self.core.take_stream(&peer)?;
             let follower = Follower::open(self.destinations.clone(), target, client).await;
-            Ok((follower.map_err(refusal)?, ending, grant, held))
+            Ok((follower.map_err(refusal)?, Lease::new(ending, grant, held)))
         };
         match opened.await {
-            Ok((follower, ending, grant, held)) => {
-                Answers::open(follower, view, ending, grant, held, call).await
-            }
+            Ok((follower, lease)) => Answers::open(follower, view, lease, call).await,
             Err(status) => {
                 call.end(Status::code(&status));
                 Err(status)
             }
         }
     }
+}
+
+/// What a client asks.
+struct Question {
+    target: PathTarget,
+    /// The client's own place, where the answer depends on it.
+    client: ContextToken,
+    view: View,
 }
 
 /// Returns the status of a failed lookup. Never one that a client takes for "not a Service".

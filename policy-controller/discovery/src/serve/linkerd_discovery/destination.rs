@@ -2,7 +2,7 @@
 
 use super::stream::Answers;
 use super::view::{Told, View};
-use super::{Discovery, MAX_REQUEST};
+use super::{Discovery, MAX_REQUEST, Question};
 use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::metrics::Method;
 use futures_util::future::BoxFuture;
@@ -41,8 +41,8 @@ impl DestinationService {
             Status::invalid_argument(format!("path: {error}"))
         })?;
         let view = view(&discovery, &target);
-        let client = ContextToken::parse(context_token);
-        let answers = discovery.open(request.extensions(), target, client, view, call).await?;
+        let question = Question { target, client: ContextToken::parse(context_token), view };
+        let answers = discovery.open(request.extensions(), question, call).await?;
         Ok(Response::new(stream::unfold(answers, Answers::next)))
     }
 }

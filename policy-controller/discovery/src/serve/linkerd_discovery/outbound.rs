@@ -2,7 +2,7 @@
 
 use super::stream::Answers;
 use super::view::{Told, View};
-use super::{Discovery, MAX_REQUEST};
+use super::{Discovery, MAX_REQUEST, Question};
 use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::metrics::Method;
 use futures_util::future::BoxFuture;
@@ -51,10 +51,9 @@ impl OutboundService {
             Status::invalid_argument(error.to_string())
         })?;
         let view = View::Policy(Told::nothing(&target, &discovery.domain));
-        // A policy is for clients of every place, as all endpoints of a Service's port are alike
-        // in what it says of them.
-        let client = ContextToken::default();
-        discovery.open(request.extensions(), target, client, view, call).await
+        // All endpoints of a port are alike in what a policy says of them.
+        let question = Question { target, client: ContextToken::default(), view };
+        discovery.open(request.extensions(), question, call).await
     }
 }
 

@@ -20,12 +20,26 @@ pub(super) struct Answers {
     view: View,
     /// Messages of the last answer that are not sent yet.
     pending: VecDeque<Bytes>,
-    ending: CancellationToken,
-    grant: WatchGrant,
+    lease: Lease,
     call: Call,
     /// True once the stream has sent its final status.
     ended: bool,
+}
+
+/// What an open stream depends on.
+#[derive(Debug)]
+pub(super) struct Lease {
+    /// Cancelled when the connection is to end.
+    ending: CancellationToken,
+    grant: WatchGrant,
     _held: AllowancePermit,
+}
+
+impl Lease {
+    /// The lease of a stream that `grant` authorizes, on a connection that `ending` ends.
+    pub(super) fn new(ending: CancellationToken, grant: WatchGrant, held: AllowancePermit) -> Self {
+        Self { ending, grant, _held: held }
+    }
 }
 
 impl Answers {
@@ -33,16 +47,12 @@ impl Answers {
     pub(super) async fn open(
         follower: Follower,
         view: View,
-        ending: CancellationToken,
-        grant: WatchGrant,
-        held: AllowancePermit,
+        lease: Lease,
         call: Call,
     ) -> Result<Box<Self>, Status> {
         let pending = VecDeque::new();
-        let _held = held;
         // A future that holds a stream stores it more than once; a box is only a pointer.
-        let mut answers =
-            Box::new(Self { follower, view, pending, ending, grant, call, ended: false, _held });
+        let mut answers = Box::new(Self { follower, view, pending, lease, call, ended: false });
         match answers.answer().await {
             Ok(()) => Ok(answers),
             Err(status) => {
@@ -96,8 +106,8 @@ impl Answers {
         tokio::select! {
             // The end of the stream goes before further messages.
             biased;
-            () = self.ending.cancelled() => Ok(false),
-            status = self.grant.revoked() => Err(status),
+            () = self.lease.ending.cancelled() => Ok(false),
+            status = self.lease.grant.revoked() => Err(status),
             there = self.follower.changed() => Ok(there),
         }
     }

@@ -25,6 +25,7 @@ use policy_engine::{ClientPlace, DestinationScope, PublishedDestination, ScopeKi
 use policy_tls::control::ControllerAddress;
 use prost::Message;
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -68,7 +69,7 @@ async fn next<M: Message + Default>(stream: &mut Streaming<M>) -> M {
     soon(stream.message()).await.unwrap().expect("the stream goes on")
 }
 
-async fn quiet<M: Message + Default + 'static>(stream: &mut Streaming<M>) {
+async fn quiet<M: Message + Default + Debug + 'static>(stream: &mut Streaming<M>) {
     let silence = tokio::time::timeout(QUIET, stream.message()).await;
     assert!(silence.is_err(), "unexpected: {silence:?}");
 }
