@@ -211,14 +211,6 @@ async fn a_client_of_linkerds_api_finds_the_pods_of_a_service() {
     let (embedded, channel) = serve(directory.path()).await;
     let mut policies = OutboundPoliciesClient::new(channel.clone());
     let mut destinations = DestinationClient::new(channel);
-    let cases = [
-        ("10.96.0.10:80", "web.shop.svc.cluster.local:80", false),
-        ("10.96.0.11:3306", "db.shop.svc.cluster.local:3306", true),
-    ];
-    for (address, path, opaque) in cases {
-        let policy = soon(policies.get(at(address))).await.unwrap().into_inner();
-        assert_eq!(leads_to(policy), (path.to_owned(), opaque));
-    }
     let web = "web.shop.svc.cluster.local:80";
     let mut endpoints = soon(destinations.get(lookup(web))).await.unwrap().into_inner();
     let both =
@@ -228,6 +220,15 @@ async fn a_client_of_linkerds_api_finds_the_pods_of_a_service() {
     let mut of_db = soon(destinations.get(lookup(db))).await.unwrap().into_inner();
     let database = meshed("10.42.1.9:3306", "db-0", "db", by_header());
     assert_eq!(next(&mut of_db).await, add("db", vec![database.clone()]));
+
+    let cases = [
+        ("10.96.0.10:80", "web.shop.svc.cluster.local:80", false),
+        ("10.96.0.11:3306", "db.shop.svc.cluster.local:3306", true),
+    ];
+    for (address, path, opaque) in cases {
+        let policy = soon(policies.get(at(address))).await.unwrap().into_inner();
+        assert_eq!(leads_to(policy), (path.to_owned(), opaque));
+    }
 
     let of_service = DestinationProfile {
         fully_qualified_name: "web.shop.svc.cluster.local".into(),
