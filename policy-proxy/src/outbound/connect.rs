@@ -51,8 +51,6 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Questions without an answer after which the peer is gone.
 const KEEPALIVE_RETRIES: u32 = 3;
-/// Time for which sent bytes may stay unacknowledged.
-const USER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connects to an endpoint.
 ///
@@ -65,12 +63,14 @@ pub async fn connect(
 ) -> Result<Carried, AttemptError> {
     match carrier {
         Carrier::Plaintext { address, .. } => {
-            let stream = tcp(*address, settings.connect).await.map_err(AttemptError::Connect)?;
+            let stream =
+                tcp(*address, settings.connect, settings).await.map_err(AttemptError::Connect)?;
             Ok(Carried { io: ServerIo::Plain(stream), proof: None })
         }
         Carrier::Mesh(mesh) => {
-            let stream =
-                tcp(mesh.address, settings.connect).await.map_err(AttemptError::Connect)?;
+            let stream = tcp(mesh.address, settings.connect, settings)
+                .await
+                .map_err(AttemptError::Connect)?;
             tls(mesh, stream, clients, settings.handshake).await
         }
     }
@@ -84,11 +84,16 @@ pub async fn connect_straight(
     address: SocketAddr,
     settings: &OutboundSettings,
 ) -> Result<Carried, AttemptError> {
-    let stream = tcp(address, settings.connect_straight).await.map_err(AttemptError::Connect)?;
+    let stream =
+        tcp(address, settings.connect_straight, settings).await.map_err(AttemptError::Connect)?;
     Ok(Carried { io: ServerIo::Plain(stream), proof: None })
 }
 
-async fn tcp(address: SocketAddr, bound: Duration) -> io::Result<TcpStream> {
+async fn tcp(
+    address: SocketAddr,
+    bound: Duration,
+    settings: &OutboundSettings,
+) -> io::Result<TcpStream> {
     let connected = timeout(bound, TcpStream::connect(address)).await;
     let stream = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
     let socket = SockRef::from(&stream);
@@ -99,7 +104,7 @@ async fn tcp(address: SocketAddr, bound: Duration) -> io::Result<TcpStream> {
         .with_interval(KEEPALIVE_INTERVAL)
         .with_retries(KEEPALIVE_RETRIES);
     let _ = socket.set_tcp_keepalive(&keepalive);
-    let _ = socket.set_tcp_user_timeout(Some(USER_TIMEOUT));
+    let _ = socket.set_tcp_user_timeout(Some(settings.user_timeout));
     Ok(stream)
 }
 

@@ -19,12 +19,23 @@ pub enum ServerIo {
 }
 
 impl ServerIo {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+        }
+    }
+
     /// Makes the connection's end a reset.
     pub fn reset_on_close(&self) {
-        match self {
-            Self::Plain(stream) => reset_on_close(stream),
-            Self::Tls(stream) => reset_on_close(stream.get_ref().0),
-        }
+        reset_on_close(self.socket());
+    }
+
+    /// Sets the time for which sent bytes may stay unacknowledged, or unsent because the endpoint takes
+    /// no more; absent: the system's default for the former, no bound for the latter.
+    pub fn set_user_timeout(&self, bound: Option<Duration>) {
+        // A socket that refuses the option keeps its bound.
+        let _ = SockRef::from(self.socket()).set_tcp_user_timeout(Some(bound.unwrap_or_default()));
     }
 }
 

@@ -82,6 +82,16 @@ where
         Self { client, server, up: Pipe::new(watch), down: Pipe::new(HttpWatch::Off) }
     }
 
+    /// True if bytes of the client wait to be taken by the server.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.up.from < self.up.to
+    }
+
+    /// The server's side.
+    pub(super) fn server(&self) -> &S {
+        &self.server
+    }
+
     /// Returns both streams.
     pub(super) fn into_parts(self) -> (C, S) {
         (self.client, self.server)

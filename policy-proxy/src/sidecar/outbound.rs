@@ -48,6 +48,23 @@ struct OutboundConnection {
     close: Signal<CloseReason>,
     /// Time of the last byte, by the worker's clock.
     active: Cell<u32>,
+    sending: Sending,
+}
+
+/// The state of what the application sends.
+///
+/// The system's bound on unacknowledged bytes (TCP_USER_TIMEOUT) ends connections to an endpoint that
+/// is gone. It also ends those to one that is there and reads nothing for as long: a broker that
+/// holds back its publishers, a database that waits for a lock. While bytes wait here, the bound is
+/// therefore lifted.
+#[derive(Debug, Default)]
+struct Sending {
+    /// True while bytes wait to be taken.
+    is_held_back: Cell<bool>,
+    /// Time of the last byte that was taken, by the worker's clock.
+    progress: Cell<u32>,
+    /// True while the bound is lifted.
+    is_lifted: Cell<bool>,
 }
 
 /// The reasons for which the proxy ends an open connection.
@@ -89,7 +106,10 @@ pub(super) async fn accept(
 async fn carry(worker: Rc<Worker>, dialled: Dialled, client: TcpStream, established: Established) {
     let Established { io, proof, meter, share } = established;
     let (close, active) = (Signal::new(), Cell::new(worker.now()));
-    let connection = Rc::new(OutboundConnection { worker, dialled, proof, close, active });
+    let sending = Sending::default();
+    sending.progress.set(worker.now());
+    let connection = OutboundConnection { worker, dialled, proof, close, active, sending };
+    let connection = Rc::new(connection);
     let weak = Rc::downgrade(&connection);
     let tracked: Weak<dyn TrackedConnection> = weak;
     let _registration = connection.worker.register(tracked);
@@ -124,12 +144,36 @@ impl OutboundConnection {
             if passed != before {
                 let (sent, received) = passed;
                 meter.passed(sent.saturating_sub(before.0), received.saturating_sub(before.1));
+                if sent > before.0 {
+                    self.sending.progress.set(self.worker.now());
+                }
                 before = passed;
                 self.active.set(self.worker.now());
             }
+            self.bound_sending(copy);
             copied.map_ok(drop)
         })
         .await
+    }
+}
+
+impl OutboundConnection {
+    /// Lifts the bound on unacknowledged bytes while the endpoint takes none, and restores it.
+    fn bound_sending(&self, copy: &CopyBidirectional<TcpStream, ServerIo>) {
+        let is_held_back = copy.is_held_back();
+        self.sending.is_held_back.set(is_held_back);
+        let lift = is_held_back && self.is_stuck();
+        if lift != self.sending.is_lifted.replace(lift) {
+            let bound = self.worker.shared.config.outbound.user_timeout;
+            copy.server().set_user_timeout((!lift).then_some(bound));
+        }
+    }
+
+    /// True if the endpoint has taken nothing for a part of the bound.
+    fn is_stuck(&self) -> bool {
+        let bound = self.worker.shared.config.outbound.user_timeout.as_secs();
+        let quiet = self.worker.now().saturating_sub(self.sending.progress.get());
+        u64::from(quiet) > bound.checked_div(4).unwrap_or(0)
     }
 }
 
@@ -138,6 +182,10 @@ impl TrackedConnection for OutboundConnection {
     fn review(&self) {}
 
     fn tick(&self) {
+        let sending = &self.sending;
+        if sending.is_held_back.get() && !sending.is_lifted.get() && self.is_stuck() {
+            self.close.wake();
+        }
         let Some(bound) = self.worker.shared.config.timeouts.opaque_idle else { return };
         let quiet = self.worker.now().saturating_sub(self.active.get());
         if u64::from(quiet) > bound.as_secs() && self.close.get().is_none() {

@@ -34,12 +34,13 @@ fn what_a_pod_sends_goes_where_it_dialled_through_the_sidecar() {
     for mode in ["nft", "iptables"] {
         let Some((world, sidecar)) = start(mode, "203.0.113.0/24") else { return };
         let outside = Listeners::start(&world.client, &[80]);
-        for (client, pod) in CLIENT.into_iter().zip(POD) {
+        for (client, pods) in CLIENT.into_iter().zip(POD.into_iter().zip(SECOND)) {
             let to = SocketAddr::new(client, 80);
             let stream = world.pod.inside(|| as_user(APPLICATION, || connect(to))).unwrap();
             assert_eq!(read_all(stream), "80", "{mode}");
             let seen = outside.next();
-            assert_eq!((seen.at, seen.from), (80, pod), "{mode}");
+            // The connection is the sidecar's own, from whichever address of the pod.
+            assert!(seen.at == 80 && [pods.0, pods.1].contains(&seen.from), "{mode}: {seen:?}");
         }
         // The sidecar carries both, so that nothing remains if it ends.
         drop(sidecar);

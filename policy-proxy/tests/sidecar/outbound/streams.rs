@@ -107,6 +107,31 @@ async fn a_server_that_does_not_read_holds_the_client_back() {
     }
 }
 
+/// The system ends connections whose peer takes nothing for as long as it may leave bytes
+/// unacknowledged, although it acknowledges.
+#[tokio::test]
+async fn a_server_may_take_any_time_before_it_reads() {
+    let (listener, address) = listener().await;
+    let outbound = Outbound::with(SERVICE, IdentityHandle::empty(), |config| {
+        config.outbound.user_timeout = Duration::from_secs(4);
+    })
+    .await;
+    outbound.answer(service(&[plain(address)]));
+    let (mut client, accepted) = tokio::join!(outbound.connect(), listener.accept());
+    let mut server = accepted.unwrap().0;
+    const SIZE: usize = 40_000_000;
+    let sending = tokio::spawn(async move {
+        client.write_all(&vec![7; SIZE]).await.unwrap();
+        client.shutdown().await.unwrap();
+        client
+    });
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    let mut got = Vec::new();
+    tokio::time::timeout(PATIENCE, server.read_to_end(&mut got)).await.unwrap().unwrap();
+    assert!(got == vec![7; SIZE], "{}", got.len());
+    drop(sending.await.unwrap());
+}
+
 #[tokio::test]
 async fn a_reset_on_one_side_is_a_reset_on_the_other() {
     let (listener, address) = listener().await;
