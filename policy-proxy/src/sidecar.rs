@@ -31,6 +31,7 @@ mod outbound;
 mod permits;
 mod response;
 mod serve;
+mod server_first;
 mod settings;
 mod tls;
 mod tunnel;

@@ -2,6 +2,7 @@
 
 use super::accepted::AcceptedConnection;
 use super::copy::HttpWatch;
+use super::detect::Detection;
 use super::direct::{self, DirectConnection};
 use super::dispatch;
 use super::io::ClientIo;
@@ -100,18 +101,31 @@ async fn accept(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
     if accepted.protocol() == Protocol::Opaque {
         let peer = Peer::new(client, PeerTls::Absent);
         let io = ClientIo::plain(bytes::Bytes::new(), stream);
-        spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off));
+        spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off, None));
         return;
     }
-    let bounds = tls::Bounds::of(&accepted.worker.shared.config);
+    let mut bounds = tls::Bounds::of(&accepted.worker.shared.config);
     let identity = &accepted.worker.shared.identity;
+    let mut server = accepted.server_first();
+    let stranger = Peer::new(client, PeerTls::Absent);
+    if accepted.would_carry_bytes(&stranger) {
+        let may_be_meshed = identity.current().is_some();
+        // Boxed: larger than everything else, and over with the client's first byte.
+        if Box::pin(server.precedes(&stream, may_be_meshed, bounds.detect)).await {
+            let io = ClientIo::plain(bytes::Bytes::new(), stream);
+            accepted.record_detection(Detection::ServerFirst, server.elapsed());
+            dispatch::serve_detected(accepted, stranger, io, Detection::ServerFirst, server);
+            return;
+        }
+        bounds.detect = bounds.detect.saturating_sub(server.elapsed());
+    }
     let TlsDetection { io, tls, proof } =
         match tls::detect(stream, identity, InboundPath::Application, bounds).await {
             Ok(detection) => detection,
             Err(kind) => return accepted.worker.tcp_error(kind, accepted.client),
         };
     let peer = Peer::new(accepted.client, tls).proved_by(proof);
-    dispatch::dispatch(accepted, peer, io, None).await;
+    dispatch::dispatch(accepted, peer, io, None, server).await;
 }
 
 /// The destination of an inbound connection.

@@ -2,8 +2,9 @@
 
 use super::detect::Detection;
 use super::first_line::WireProtocol;
+use super::server_first::ServerFirst;
 use super::worker::{ConnectionPermit, Worker};
-use policy_core::{Denial, Denied, Protocol, fold_mapped};
+use policy_core::{Decision, Denial, Denied, Protocol, fold_mapped};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::DecisionInfo;
 use policy_enforce::store::{Live, PortHandle};
@@ -37,6 +38,26 @@ impl AcceptedConnection {
     pub(super) fn requires_http(&self) -> bool {
         let live = self.handle.live();
         live.in_force().is_ok_and(|policy| !policy.evaluator.policy().admits_bytes())
+    }
+
+    /// The application's side of the connection, which may be dialled before the client speaks.
+    pub(super) fn server_first(&self) -> ServerFirst {
+        ServerFirst::new(self.upstream, &self.worker.shared.config)
+    }
+
+    /// True if bytes would be carried for this client on a port of unknown protocol. Nothing is
+    /// counted or recorded: the connection is decided on once its protocol is known.
+    pub(super) fn would_carry_bytes(&self, peer: &Peer) -> bool {
+        let live = self.handle.live();
+        let Ok(policy) = live.in_force() else { return false };
+        let own = policy.evaluator.policy();
+        if !matches!(own.protocol, Protocol::Detect { .. }) || !own.admits_bytes() {
+            return false;
+        }
+        match policy.evaluator.decide_connection(&peer.connection(&policy.facts)) {
+            Decision::Permit(_) => true,
+            Decision::Deny(_) => false,
+        }
     }
 
     /// True if the original destination is one of the pod's addresses. Call it after
@@ -84,7 +105,8 @@ impl AcceptedConnection {
         let counted = match detected {
             Detection::Protocol(WireProtocol::Http1) => Counted::Http1,
             Detection::Protocol(WireProtocol::Http2) => Counted::Http2,
-            Detection::Protocol(WireProtocol::Other | WireProtocol::Proxy) => Counted::NotHttp,
+            Detection::Protocol(WireProtocol::Other | WireProtocol::Proxy)
+            | Detection::ServerFirst => Counted::NotHttp,
             Detection::Timeout => Counted::Timeout,
             Detection::Eof => Counted::Error,
         };

@@ -1,8 +1,10 @@
 //! Detects HTTP/1 and HTTP/2 in a connection's first bytes, within a timeout. A line that may still
-//! become a request at the timeout counts as HTTP/1.
+//! become a request at the timeout counts as HTTP/1. An application that speaks before the client ends
+//! the detection.
 
 use super::first_line::{FirstLine, Verdict, WireProtocol};
 use super::io::ClientIo;
+use super::server_first::ServerFirst;
 use bytes::BytesMut;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -17,12 +19,19 @@ pub(super) enum Detection {
     Timeout,
     /// The client closed without sending a byte.
     Eof,
+    /// The application spoke before the client, and no HTTP.
+    ServerFirst,
 }
 
 /// Reads until the protocol is known, bounded in bytes and by `within`, and puts the bytes back.
-pub(super) async fn detect(io: &mut ClientIo, within: Duration) -> std::io::Result<Detection> {
+/// `server`: the application, if it may speak first.
+pub(super) async fn detect(
+    io: &mut ClientIo,
+    within: Duration,
+    server: Option<&mut ServerFirst>,
+) -> std::io::Result<Detection> {
     let mut seen = BytesMut::new();
-    let detection = match timeout(within, read(io, &mut seen)).await {
+    let detection = match timeout(within, read(io, &mut seen, server)).await {
         Ok(Ok(detection)) => detection,
         Ok(Err(error)) => return Err(error),
         Err(_) if seen.is_empty() => Detection::Timeout,
@@ -33,12 +42,24 @@ pub(super) async fn detect(io: &mut ClientIo, within: Duration) -> std::io::Resu
     Ok(detection)
 }
 
-async fn read(io: &mut ClientIo, seen: &mut BytesMut) -> std::io::Result<Detection> {
+async fn read(
+    io: &mut ClientIo,
+    seen: &mut BytesMut,
+    mut server: Option<&mut ServerFirst>,
+) -> std::io::Result<Detection> {
     let mut line = Box::<FirstLine>::default();
     loop {
         seen.reserve(FIRST_READ);
         let before = seen.len();
-        let read = io.read_buf(seen).await?;
+        let read = match server.take() {
+            // Boxed, because few connections wait for an application.
+            Some(server) => tokio::select! {
+                biased;
+                read = io.read_buf(seen) => read?,
+                () = Box::pin(server.greeting()) => return Ok(Detection::ServerFirst),
+            },
+            None => io.read_buf(seen).await?,
+        };
         match line.feed(seen.get(before..).unwrap_or_default()) {
             Verdict::Known(spoken) => return Ok(Detection::Protocol(spoken)),
             // The copy inspects the rest of the line.

@@ -96,7 +96,8 @@ pub(super) async fn accept(direct: DirectConnection, stream: TcpStream) {
         Session::Http1 => WireProtocol::Http1,
         Session::Http2 => WireProtocol::Http2,
     });
-    dispatch::dispatch(accepted, peer, io, hint).await;
+    let server = accepted.server_first();
+    dispatch::dispatch(accepted, peer, io, hint, server).await;
 }
 
 /// The address, unless it is loopback: loopback belongs to the pod only where it is stated.

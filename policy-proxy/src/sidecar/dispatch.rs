@@ -6,6 +6,7 @@ use super::copy::HttpWatch;
 use super::detect::{self, Detection};
 use super::first_line::WireProtocol;
 use super::io::ClientIo;
+use super::server_first::ServerFirst;
 use super::{http, opaque, tls};
 use policy_core::{Denied, Protocol};
 use policy_enforce::error::ErrorKind;
@@ -15,21 +16,23 @@ use tokio::task::spawn_local;
 
 /// Dispatches a connection whose client is known. `hint`: the protocol that a transport header
 /// states; without it, HTTP is detected. The hint does not change what is permitted: an opaque port
-/// is decided on as opaque.
+/// is decided on as opaque. `server`: the application, which may speak before the client.
 pub(super) async fn dispatch(
     accepted: AcceptedConnection,
     peer: Peer,
     io: ClientIo,
     hint: Option<WireProtocol>,
+    server: ServerFirst,
 ) {
     let bound = match (accepted.protocol(), peer.tls()) {
         (Protocol::Opaque, _) => {
-            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off));
+            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off, None));
             return;
         }
         // A server of HTTP may read a request in what looks like a ClientHello.
         (_, PeerTls::Passthrough) => {
-            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Observe));
+            let server = server.into_server();
+            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Observe, server));
             return;
         }
         (Protocol::Tls, PeerTls::Absent) => return accepted.refuse(&peer, Denied::TlsRequired),
@@ -40,8 +43,8 @@ pub(super) async fn dispatch(
         }
     };
     match hint {
-        Some(spoken) => serve_detected(accepted, peer, io, Detection::Protocol(spoken)),
-        None => detect_http(accepted, peer, io, bound).await,
+        Some(spoken) => serve_detected(accepted, peer, io, Detection::Protocol(spoken), server),
+        None => detect_http(accepted, peer, io, bound, server).await,
     }
 }
 
@@ -53,7 +56,7 @@ async fn inner_tls(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo) {
     match read {
         Ok(Ok((seen, Scan::ClientHello(_)))) => {
             io.unread(seen);
-            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off));
+            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off, None));
         }
         Ok(Ok((_, Scan::NotTls | Scan::Partial))) => accepted.refuse(&peer, Denied::TlsRequired),
         Ok(Err(_)) => accepted.worker.tcp_error(ErrorKind::Io, accepted.client),
@@ -62,18 +65,31 @@ async fn inner_tls(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo) {
 }
 
 /// Detects HTTP, and serves the connection if the Server declares its protocol.
-async fn detect_http(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo, bound: Duration) {
+async fn detect_http(
+    accepted: AcceptedConnection,
+    peer: Peer,
+    mut io: ClientIo,
+    bound: Duration,
+    mut server: ServerFirst,
+) {
     let begun = Instant::now();
-    let detected = match detect::detect(&mut io, bound).await {
+    let first = accepted.would_carry_bytes(&peer).then_some(&mut server);
+    let detected = match detect::detect(&mut io, bound, first).await {
         Ok(detected) => detected,
         Err(_) => return accepted.worker.tcp_error(ErrorKind::Io, accepted.client),
     };
     accepted.record_detection(detected, begun.elapsed());
-    serve_detected(accepted, peer, io, detected);
+    serve_detected(accepted, peer, io, detected, server);
 }
 
 /// Serves the detected protocol if the Server declares it.
-fn serve_detected(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detected: Detection) {
+pub(super) fn serve_detected(
+    accepted: AcceptedConnection,
+    peer: Peer,
+    io: ClientIo,
+    detected: Detection,
+    server: ServerFirst,
+) {
     let protocol = accepted.protocol();
     let spoken = match detected {
         Detection::Eof => return,
@@ -82,18 +98,21 @@ fn serve_detected(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detect
         Detection::Timeout if may_be_http1(protocol) && accepted.requires_http() => {
             WireProtocol::Http1
         }
-        Detection::Timeout => WireProtocol::Other,
+        Detection::Timeout | Detection::ServerFirst => WireProtocol::Other,
     };
     let meshed = matches!(peer.tls(), PeerTls::Terminated(_));
     match (spoken, protocol) {
         (_, Protocol::Opaque | Protocol::Tls) => {
-            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off));
+            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off, None));
         }
         (WireProtocol::Other, Protocol::Detect { .. }) => {
             // A client that was silent, or whose first line is incomplete, may still turn out to
             // speak HTTP.
-            let watch = if detected == Detection::Timeout { HttpWatch::Hold } else { HttpWatch::Observe };
-            spawn_local(opaque::forward(accepted, peer, io, watch));
+            let watch = match detected {
+                Detection::Timeout | Detection::ServerFirst => HttpWatch::Hold,
+                Detection::Protocol(_) | Detection::Eof => HttpWatch::Observe,
+            };
+            spawn_local(opaque::forward(accepted, peer, io, watch, server.into_server()));
         }
         (WireProtocol::Http1, Protocol::Detect { .. } | Protocol::Http1) => {
             spawn_local(http::serve(accepted, peer, io, false));

@@ -25,6 +25,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::SystemTime;
+use tokio::net::TcpStream;
 
 /// An open opaque connection.
 struct OpaqueConnection {
@@ -52,12 +53,13 @@ enum CloseReason {
 
 /// Decides on a connection and forwards it. Where HTTP was not detected in time, `watch` continues
 /// the detection: a client that turns out to speak HTTP is refused, so that delaying the request
-/// does not evade HTTP policy.
+/// does not evade HTTP policy. `server`: the connection to the application, if it was dialled before.
 pub(super) async fn forward(
     accepted: AcceptedConnection,
     peer: Peer,
     io: ClientIo,
     watch: HttpWatch,
+    server: Option<TcpStream>,
 ) {
     let AcceptedConnection { worker, permit, handle, client, upstream, at } = accepted;
     let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
@@ -74,7 +76,11 @@ pub(super) async fn forward(
     }
     let io = connection.metered(Side::Source, io);
     let config = &connection.worker.shared.config;
-    let server = match upstream::connect(upstream, config.timeouts.connect, &config.sockets).await {
+    let dialled = match server {
+        Some(server) => Ok(server),
+        None => upstream::connect(upstream, config.timeouts.connect, &config.sockets).await,
+    };
+    let server = match dialled {
         Ok(server) => server,
         Err(fault) => {
             let kind = match fault {

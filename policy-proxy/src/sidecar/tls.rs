@@ -61,8 +61,8 @@ pub(super) enum InboundPath {
 
 /// Reads until a ClientHello is complete or ruled out. TLS for the proxy's server name is
 /// terminated; other TLS, and TLS without a name, is passed through; anything else is plaintext. A
-/// client that sends nothing before the timeout is refused: ports whose server speaks first have to
-/// be opaque.
+/// client that sends nothing before the timeout is refused; a server that speaks first precedes this
+/// ([`super::server_first`]).
 pub(super) async fn detect(
     mut stream: TcpStream,
     identity: &IdentityHandle,

@@ -53,6 +53,8 @@ mod revocation;
 #[cfg(test)]
 mod rewrites;
 #[cfg(test)]
+mod server_first;
+#[cfg(test)]
 mod small_frames;
 #[cfg(test)]
 mod stalls;
