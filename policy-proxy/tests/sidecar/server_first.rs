@@ -104,9 +104,9 @@ async fn a_greeting_arrives_at_once_in_plaintext_and_in_mesh_tls() {
     assert_eq!([allowed("-"), allowed(&name("bot"))], [TRIES, TRIES], "each is decided on once");
     let metrics = setup.metrics();
     let opened = metrics.lines().filter(|line| line.starts_with("inbound_tcp_authz_allow_total"));
-    let total: f64 =
-        opened.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum();
-    assert_eq!(total as usize, TRIES * 2, "{metrics}");
+    let total: usize =
+        opened.map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum();
+    assert_eq!(total, TRIES * 2, "{metrics}");
 }
 
 #[tokio::test]
