@@ -2,7 +2,9 @@
 //! pods.
 
 use crate::sidecar_mark::SidecarMark;
+use crate::resource::PortRef;
 use policy_core::AddressFamily;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -27,6 +29,9 @@ pub struct Service {
     pub affinity: Option<Duration>,
     /// True if it is another name of a host outside of the cluster.
     pub is_external_name: bool,
+    /// The labels of its pods; empty: others state its endpoints. Where there is no cluster, its
+    /// endpoints are found by them.
+    pub selector: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 /// A declared TCP port of a [`Service`].
@@ -36,6 +41,8 @@ pub struct ServicePort {
     pub name: Arc<str>,
     /// Number.
     pub port: NonZeroU16,
+    /// The port of its pods; absent: the same number.
+    pub target: Option<PortRef>,
 }
 
 /// EndpointSlice: some endpoints of a Service.

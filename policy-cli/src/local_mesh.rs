@@ -6,9 +6,11 @@
 
 pub(crate) mod addresses;
 pub(crate) mod authority;
+pub(crate) mod callers;
 pub(crate) mod decision_log;
 pub(crate) mod mesh;
 pub(crate) mod pods;
+pub(crate) mod services;
 pub(crate) mod source;
 pub(crate) mod subnet;
 

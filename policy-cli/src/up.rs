@@ -1,6 +1,7 @@
 //! `portcullis up`: runs manifests as a mesh on loopback addresses, with a live log of its
 //! decisions.
 
+mod calls;
 mod client_certs;
 mod clients;
 mod decisions;

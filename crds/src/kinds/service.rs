@@ -3,10 +3,13 @@
 use crate::object::Claims;
 use crate::parse::input::{Draft, Input};
 use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
-use crate::resource::{Resource, Service, ServicePort};
+use crate::resource::{PortRef, Resource, Service, ServicePort};
 use policy_core::fold_mapped;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Affinity by client of a Service that does not say for how long.
@@ -31,6 +34,7 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
     service.is_local = is(&spec, "internalTrafficPolicy", "Local");
     let publishes = spec.get("publishNotReadyAddresses").map(|node| node.boolean());
     service.publishes_not_ready = publishes.flatten() == Some(true);
+    service.selector = selector(&spec);
     let (affinity, ports) = (affinity(&spec), ports(&spec));
     let claims = claims_of(&service);
     let (Some(affinity), Some(ports)) = (affinity, ports) else { return (None, claims) };
@@ -139,7 +143,25 @@ fn port(node: &JsonNode<'_>) -> Option<Option<ServicePort>> {
     }
     let name = shared(port_name(&fields)?);
     let port = number(&fields.require("port")?)?;
-    Some(Some(ServicePort { name, port }))
+    let target = fields.get("targetPort").and_then(|node| target(&node));
+    Some(Some(ServicePort { name, port, target }))
+}
+
+/// The port of the pods, by number or name.
+fn target(node: &JsonNode<'_>) -> Option<PortRef> {
+    match node.value() {
+        Value::String(name) => Some(PortRef::Name(shared(name))),
+        _ => number(node).map(PortRef::Number),
+    }
+}
+
+/// The labels of the pods. A label that cannot be read selects nothing, and so does the selector.
+fn selector(spec: &Fields<'_>) -> BTreeMap<Arc<str>, Arc<str>> {
+    let Some(Value::Object(labels)) = spec.get("selector").map(|node| node.value()) else {
+        return BTreeMap::new();
+    };
+    let read = labels.iter().map(|(name, value)| Some((shared(name), shared(value.as_str()?))));
+    read.collect::<Option<_>>().unwrap_or_default()
 }
 
 /// True unless another protocol is stated.

@@ -50,7 +50,7 @@ fn a_service_has_addresses_ports_and_rules_by_which_endpoints_are_chosen() {
          externalIPs: [192.0.2.1, 192.0.2.2], internalTrafficPolicy: Local, \
          ports: [{name: http, port: 80, targetPort: web}, {name: dns, port: 53, protocol: UDP}, \
          {name: db, port: 5432, protocol: TCP}], publishNotReadyAddresses: true, \
-         sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}}",
+         sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}}, selector: {app: web}",
         "loadBalancer: {ingress: [{ip: 192.0.2.2}, {ip: 192.0.2.3, ipMode: VIP}, \
          {ip: 192.0.2.4, ipMode: Proxy}, {hostname: lb.example}]}",
     );
@@ -58,13 +58,18 @@ fn a_service_has_addresses_ports_and_rules_by_which_endpoints_are_chosen() {
         cluster_addresses: vec![address("10.96.0.1"), address("fd00::1")],
         external_addresses: ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(address).into(),
         ports: vec![
-            ServicePort { name: "http".into(), port: port(80) },
-            ServicePort { name: "db".into(), port: port(5432) },
+            ServicePort {
+                name: "http".into(),
+                port: port(80),
+                target: Some(PortRef::Name("web".into())),
+            },
+            ServicePort { name: "db".into(), port: port(5432), target: None },
         ],
         is_local: true,
         publishes_not_ready: true,
         affinity: Some(Duration::from_secs(60)),
         is_external_name: false,
+        selector: [("app".into(), "web".into())].into(),
     };
     assert_eq!(service_of(object), expected);
 }
@@ -78,7 +83,7 @@ fn what_a_service_does_not_say_is_as_the_api_server_has_it() {
         plain
     );
     let unnamed = Service {
-        ports: vec![ServicePort { name: "".into(), port: port(80) }],
+        ports: vec![ServicePort { name: "".into(), port: port(80), target: None }],
         affinity: Some(Duration::from_secs(10_800)),
         ..plain.clone()
     };

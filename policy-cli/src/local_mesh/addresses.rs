@@ -26,6 +26,8 @@ pub(crate) enum Peer {
     Pod(Arc<str>, Arc<str>),
     /// A client at this real address.
     Address(IpAddr),
+    /// What stands for a Service to a client: the client's identity, the Service's namespace and name.
+    Call(Arc<str>, Arc<str>, Arc<str>),
 }
 
 /// Offsets of the blocks in the subnet. The lower half of the subnet is the cluster.
@@ -38,6 +40,7 @@ impl Peer {
             Self::Pod(..) => 64 * 256,
             Self::External => 128 * 256,
             Self::Address(_) => 129 * 256,
+            Self::Call(..) => 192 * 256,
         }
     }
 }

@@ -4,6 +4,7 @@ use super::addresses::{AddressPool, Peer};
 use super::authority::{Authority, IssueError};
 use super::decision_log::{DecisionRecord, DecisionSink};
 use super::pods::{PodError, PodLauncher, PortAllocation, RunningPod};
+use super::services::LocalServices;
 use super::source::{DefaultingSource, ObjectStore};
 use ipnet::Ipv4Net;
 use policy_controller::directory::DirectorySource;
@@ -30,6 +31,8 @@ pub(crate) struct LocalMesh {
     pub(crate) controller: Embedded,
     /// Objects that the controller has received.
     pub(crate) objects: ObjectStore,
+    /// Addresses and endpoints of Services.
+    pub(crate) services: LocalServices,
     /// Addresses of pods and clients.
     pub(crate) addresses: AddressPool,
     /// Launcher of pods.
@@ -95,7 +98,8 @@ impl LocalMesh {
         let LocalMeshConfig { config, listen, subnet, ports } = plan;
         let objects = ObjectStore::new();
         let source = DirectorySource::new(directory, config.limits);
-        let source = DefaultingSource::new(source, objects.clone());
+        let services = LocalServices::new();
+        let source = DefaultingSource::new(source, objects.clone(), services.clone());
         let mut controller = start_embedded(config.clone(), source, listen).await?;
         let mut synced = controller.policies.synced();
         let read = async {
@@ -114,7 +118,7 @@ impl LocalMesh {
             recorder: Arc::clone(&sink) as _,
             ports,
         };
-        Ok(Self { config, controller, objects, addresses, launcher, decisions, sink })
+        Ok(Self { config, controller, objects, services, addresses, launcher, decisions, sink })
     }
 
     /// State of a workload in the controller.

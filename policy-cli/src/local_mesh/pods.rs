@@ -10,6 +10,7 @@ use policy_engine::WorkloadState;
 use policy_proto::workload::format_workload;
 use policy_proxy::discover;
 use policy_proxy::discover::DiscoverConfig;
+use policy_proxy::outbound::table::Demand;
 use policy_proxy::sidecar::{Listener, Sidecar, SidecarConfig, StartError, Target};
 use policy_server::DefaultGateways;
 use policy_tls::control::ControllerAddress;
@@ -166,8 +167,8 @@ impl PodLauncher {
         }
         let address_map = self.address_map.clone();
         config.client_address = Some(Arc::new(move |address| address_map.resolve(address)));
-        let identity = self.identity(state)?;
-        let (store, discovery) = self.discover(state, identity.clone())?;
+        let identity = self.identity_of(&workload, &Identity::Dns(Arc::clone(&state.identity)))?;
+        let (store, discovery) = self.discover(state, identity.clone(), None)?;
         let recorder = Some(Arc::clone(&self.recorder));
         let sidecar = Sidecar::start(config, store, identity, recorder)
             .map_err(|error| start_error(workload, error))?;
@@ -182,6 +183,14 @@ impl PodLauncher {
             _applications: applications,
             _discovery: discovery,
         })
+    }
+
+    /// Address of a port's listener that is free now. With port 0 the system would choose one that
+    /// nobody could be told of before the listener is there.
+    pub(crate) fn free(&self, address: Ipv4Addr, port: NonZeroU16) -> Result<SocketAddr, PodError> {
+        let wanted = self.listen(address, port)?;
+        let bound = std::net::TcpListener::bind(wanted);
+        bound.and_then(|socket| socket.local_addr()).map_err(|error| PodError::listen(wanted, error))
     }
 
     /// Address of a port's listener. Privileged ports that this process may not bind are replaced
@@ -199,11 +208,13 @@ impl PodLauncher {
         }
     }
 
-    /// Synchronises a store with the controller until the guard is dropped.
-    fn discover(
+    /// Synchronises a store with the controller until the guard is dropped, and answers what
+    /// `destinations` asks for.
+    pub(super) fn discover(
         &self,
         state: &WorkloadState,
         identity: IdentityHandle,
+        destinations: Option<Arc<dyn Demand>>,
     ) -> Result<(PolicyStore, DropGuard), PodError> {
         let broken = |error: String| PodError::Discovery { workload: state.key.to_string(), error };
         let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1)))
@@ -215,6 +226,7 @@ impl PodLauncher {
         let mut config = DiscoverConfig::new(controller, &token);
         // The gateways of the manifests' pods, not of this machine.
         config.gateways = DefaultGateways::none();
+        config.destinations = destinations;
         tokio::spawn(discover::run(config, store.clone(), identity, stop.clone()));
         Ok((store, stop.drop_guard()))
     }
@@ -231,16 +243,21 @@ impl PodLauncher {
         echo::server_config(vec![leaf.certificate], key).map_err(broken)
     }
 
-    fn identity(&self, state: &WorkloadState) -> Result<IdentityHandle, PodError> {
-        let leaf = self.authority.issue(&Identity::Dns(Arc::clone(&state.identity)))?;
+    /// A certificate of this mesh for `identity`.
+    pub(super) fn identity_of(
+        &self,
+        workload: &str,
+        identity: &Identity,
+    ) -> Result<IdentityHandle, PodError> {
+        let leaf = self.authority.issue(identity)?;
         let credentials = Credentials {
-            server_name: Arc::clone(&state.identity),
+            server_name: identity.to_string().into(),
             roots: vec![self.authority.root().clone()],
             key: leaf.private_key(),
             chain: vec![leaf.certificate],
         };
         let identity = TlsIdentity::new(credentials)
-            .map_err(|error| PodError::Identity { workload: state.key.to_string(), error })?;
+            .map_err(|error| PodError::Identity { workload: workload.to_owned(), error })?;
         Ok(IdentityHandle::new(identity))
     }
 }
@@ -250,7 +267,7 @@ pub(crate) fn application_name(namespace: &str, pod: &str) -> String {
     format!("{pod}.{namespace}")
 }
 
-fn start_error(workload: String, error: StartError) -> PodError {
+pub(super) fn start_error(workload: String, error: StartError) -> PodError {
     match error {
         StartError::Listen { address, error } => PodError::listen(address, error),
         StartError::Worker(_) => PodError::Sidecar { workload, error },

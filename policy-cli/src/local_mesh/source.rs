@@ -1,7 +1,8 @@
-//! Source that applies defaults to objects on their way to the controller, and records them.
+//! Source that completes objects on their way to the controller as a cluster would, and records them.
 
 use super::apply_defaults;
-use policy_crds::{Object, ObjectKey};
+use super::services::{LocalServices, Objects};
+use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::source::Diagnostic;
 use policy_engine::source::{Batch, Change, Health, Source, SourceContext, SourceError};
 use std::collections::BTreeMap;
@@ -52,17 +53,59 @@ impl ObjectStore {
     }
 }
 
-/// Applies defaults to the objects of another source.
+/// Applies defaults to the objects of another source, and completes its Services.
 pub(crate) struct DefaultingSource<S> {
     inner: S,
     objects: ObjectStore,
+    services: LocalServices,
 }
 
 impl<S: Source> DefaultingSource<S> {
-    /// Applies defaults to the objects of `inner` and records them in `objects`.
-    pub(crate) fn new(inner: S, objects: ObjectStore) -> Self {
-        Self { inner, objects }
+    /// Applies defaults to the objects of `inner`, completes them by `services`, and records them in
+    /// `objects`.
+    pub(crate) fn new(inner: S, objects: ObjectStore, services: LocalServices) -> Self {
+        Self { inner, objects, services }
     }
+}
+
+/// The objects that are completed: as they were given, and as they were sent.
+#[derive(Default)]
+struct Completion {
+    given: Objects,
+    sent: Objects,
+}
+
+impl Completion {
+    /// Takes the changes of objects that are completed out of a batch.
+    fn take(&mut self, batch: &mut Batch) {
+        batch.changes.retain(|change| match change {
+            Change::Apply(object) if is_completed(&object.meta.key) => {
+                self.given.insert(object.meta.key.clone(), Arc::clone(object));
+                false
+            }
+            Change::Delete(key) if is_completed(key) => {
+                self.given.remove(key);
+                false
+            }
+            Change::Apply(_) | Change::Delete(_) | Change::Synced => true,
+        });
+    }
+
+    /// What is to be sent, because it differs from what was.
+    fn changes(&mut self, services: &LocalServices) -> Vec<Change> {
+        let completed = services.complete(&self.given);
+        let gone = self.sent.keys().filter(|key| !completed.contains_key(key));
+        let gone = gone.cloned().map(Change::Delete);
+        let new = completed.iter().filter(|(key, object)| self.sent.get(key) != Some(object));
+        let new = new.map(|(_, object)| Change::Apply(Arc::clone(object)));
+        let changes = gone.chain(new).collect();
+        self.sent = completed;
+        changes
+    }
+}
+
+fn is_completed(key: &ObjectKey) -> bool {
+    [Kind::Pod, Kind::Service, Kind::EndpointSlice].contains(&key.kind)
 }
 
 impl<S: Source> Source for DefaultingSource<S> {
@@ -80,15 +123,25 @@ impl<S: Source> Source for DefaultingSource<S> {
 
     async fn run(self, context: SourceContext) -> Result<(), SourceError> {
         let SourceContext { sink, refresh, shutdown } = context;
-        let Self { inner, objects } = self;
+        let Self { inner, objects, services } = self;
         let (own, mut batches) = mpsc::channel::<Batch>(1);
         let forward = async {
-            while let Some(mut batch) = batches.recv().await {
+            let (mut completion, mut announced) = (Completion::default(), services.changed());
+            loop {
+                let mut batch = tokio::select! {
+                    batch = batches.recv() => match batch {
+                        Some(batch) => batch,
+                        None => return,
+                    },
+                    Ok(()) = announced.changed() => Batch::default(),
+                };
                 for change in &mut batch.changes {
                     if let Change::Apply(object) = change {
                         *object = Arc::new(apply_defaults(Object::clone(object)));
                     }
                 }
+                completion.take(&mut batch);
+                batch.changes.splice(0..0, completion.changes(&services));
                 objects.record(&batch);
                 if sink.send(batch).await.is_err() {
                     return;

@@ -1,5 +1,6 @@
 //! Output of `up` besides decisions: workloads, clients, and commands to paste.
 
+use super::calls::CallRow;
 use super::client_certs::CertificateFiles;
 use super::suggest::SuggestedRequest;
 use crate::output::{Paint, table};
@@ -48,6 +49,9 @@ pub(crate) struct ClientRow {
     /// Key file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
+    /// The addresses that stand for Services to it: connections there arrive with its identity.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) calls: Vec<CallRow>,
     /// A command to paste.
     pub(crate) command: String,
 }
@@ -112,6 +116,10 @@ impl ReadyEvent<'_> {
         text.push_str(&ports(self.ports));
         text.push('\n');
         text.push_str(&clients(self.clients));
+        if self.clients.iter().any(|client| !client.calls.is_empty()) {
+            text.push('\n');
+            text.push_str(&calls(self.clients));
+        }
         let _ = writeln!(text, "\n{}", paint.bold("Try, in another terminal:"));
         text.push_str(&commands(self.clients, paint));
         let first = self.ports.first();
@@ -180,6 +188,20 @@ fn clients(rows: &[ClientRow]) -> String {
     table(["CLIENT", "ADDRESS", "STANDS FOR", "SPEAKS"], cells)
 }
 
+/// The addresses that stand for Services.
+fn calls(rows: &[ClientRow]) -> String {
+    let cells = rows.iter().flat_map(|row| {
+        row.calls.iter().map(|call| {
+            [
+                row.name.clone(),
+                format!("{}:{}", call.service, call.port),
+                call.address.to_string(),
+            ]
+        })
+    });
+    table(["CALLER", "SERVICE", "ADDRESS"], cells)
+}
+
 fn commands(rows: &[ClientRow], paint: Paint) -> String {
     let mut text = String::new();
     for row in rows {
@@ -204,6 +226,8 @@ pub(crate) struct ClientCommand<'a> {
     pub(crate) protocol: Protocol,
     /// The request.
     pub(crate) request: &'a SuggestedRequest,
+    /// The address that stands for the port's Service to the client.
+    pub(crate) call: Option<SocketAddr>,
 }
 
 impl ClientCommand<'_> {
@@ -223,11 +247,15 @@ impl ClientCommand<'_> {
 
     fn curl(&self, version: &str) -> String {
         let (from, address) = (self.from, self.port.address);
+        let path = quoted(&self.request.path);
         let method = match &self.request.method {
             method if *method == http::Method::GET => String::new(),
             method => format!(" -X {method}"),
         };
-        let path = quoted(&self.request.path);
+        if let Some(call) = self.call {
+            // Its sidecar proves the identity: curl needs neither certificate nor source address.
+            return format!("curl -si{version}{method} http://{call}{path}");
+        }
         let Some(pair) = self.pair else {
             return format!("curl -si --interface {from}{version}{method} http://{address}{path}");
         };
@@ -257,6 +285,9 @@ impl ClientCommand<'_> {
     fn own(&self, scheme: &str, path: &str) -> String {
         let (from, address) = (self.from, self.port.address);
         let path = quoted(path);
+        if let Some(call) = self.call {
+            return format!("{} request {scheme}://{call}{path}", program());
+        }
         let mesh = self.pair.map(|pair| {
             format!(
                 " --cert {} --key {} --roots {} --server-name {}",
@@ -310,7 +341,9 @@ mod tests {
         let request = SuggestedRequest { method, path: path.to_owned() };
         let from = Ipv4Addr::new(127, 10, 0, 2);
         let roots = Path::new("/t/ca.crt");
-        let paste = ClientCommand { from, pair, roots, port: &port, protocol, request: &request };
+        let call = None;
+        let paste =
+            ClientCommand { from, pair, roots, port: &port, protocol, request: &request, call };
         paste.command()
     }
 

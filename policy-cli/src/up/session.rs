@@ -1,5 +1,6 @@
 //! Lifecycle of `portcullis up`: start, output, following the manifests, shutdown.
 
+use super::calls::{self, CallRow, CallerIdentity, Callers};
 use super::client_certs::ClientCertificates;
 use super::clients::{SampleClient, clients};
 use super::decisions::DecisionLine;
@@ -13,6 +14,7 @@ use anyhow::{Context, bail};
 use futures_util::future::join_all;
 use ipnet::Ipv4Net;
 use policy_core::{Identity, Owner, WorkloadKey, WorkloadKind};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use policy_engine::source::Diagnostic;
 use policy_engine::view::protocol_name;
 use policy_engine::{ControllerConfig, WorkloadState};
@@ -25,6 +27,9 @@ use std::time::Duration;
 
 /// Maximum number of pods; each sidecar has its own thread.
 const MOST_PODS: usize = 100;
+
+/// Time for Services to have addresses.
+const SERVICES: Duration = Duration::from_secs(5);
 
 /// Timeout of the shutdown.
 const ENDING: Duration = Duration::from_secs(10);
@@ -78,6 +83,7 @@ struct Session {
     mesh: LocalMesh,
     certificates: ClientCertificates,
     pods: BTreeMap<WorkloadKey, Pod>,
+    callers: Callers,
     rows: Rows,
     problems: BTreeSet<String>,
     pod_limit_reported: bool,
@@ -94,6 +100,13 @@ struct Rows {
     clients: Vec<ClientRow>,
     /// Names of clients without an identity.
     names: BTreeMap<IpAddr, String>,
+}
+
+/// What a client's command is chosen from.
+struct Place<'a> {
+    ports: &'a [PortRow],
+    candidates: &'a [Candidate],
+    objects: &'a [Arc<Object>],
 }
 
 impl Rows {
@@ -123,6 +136,7 @@ impl Session {
             mesh,
             certificates,
             pods: BTreeMap::new(),
+            callers: Callers::default(),
             rows: Rows::default(),
             problems: BTreeSet::new(),
             pod_limit_reported: false,
@@ -138,6 +152,7 @@ impl Session {
                 session.directory.display()
             );
         }
+        session.wait_for_services().await;
         session.rows = session.make_rows().await?;
         Ok(session)
     }
@@ -175,20 +190,47 @@ impl Session {
                 Err(error) => changes.failed.push(error),
             }
         }
+        self.announce();
         Ok(changes)
+    }
+
+    /// Tells the controller which pods run, and where.
+    fn announce(&self) {
+        let running = |(key, pod): (&WorkloadKey, &Pod)| {
+            let (namespace, name) = (key.namespace.clone(), key.name.clone());
+            (ObjectKey { kind: Kind::Pod, namespace, name }, pod.unit.ports.clone())
+        };
+        self.mesh.services.announce(self.pods.iter().map(running).collect());
+    }
+
+    /// Waits until Services have addresses.
+    async fn wait_for_services(&self) {
+        let mut changed = self.mesh.objects.changed();
+        let complete = async {
+            while !self.mesh.objects.all().iter().all(|object| has_address(object)) {
+                if changed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // Without it, lines with their addresses follow later.
+        let _ = tokio::time::timeout(SERVICES, complete).await;
     }
 
     async fn make_rows(&mut self) -> anyhow::Result<Rows> {
         let (ports, candidates) = self.port_rows().await;
         let objects = self.mesh.objects.all();
         let states: Vec<_> = self.pods.values().map(|pod| Arc::clone(&pod.state)).collect();
+        let services = calls::services(&objects);
         let mut rows = Rows { ports, ..Rows::default() };
         for client in clients(&objects, &states, &self.mesh.config) {
             let from = match client.real {
                 Some(real) => self.mesh.allocate_for(client.who.clone(), real)?,
                 None => self.mesh.allocate_in_cluster(client.who.clone())?,
             };
-            let row = self.client_row(&client, from, &rows.ports, &candidates)?;
+            let own = self.calls_of(&client, from, &services)?;
+            let at = Place { ports: &rows.ports, candidates: &candidates, objects: &objects };
+            let row = self.client_row(&client, from, &at, own)?;
             if client.identity.is_none() {
                 rows.names.insert(row.stands_for, client.name.clone());
             }
@@ -225,13 +267,31 @@ impl Session {
         (rows, candidates)
     }
 
+    /// The addresses that stand for Services to a client with an identity.
+    fn calls_of(
+        &mut self,
+        client: &SampleClient,
+        from: Ipv4Addr,
+        services: &[calls::ServiceAddress],
+    ) -> anyhow::Result<Vec<CallRow>> {
+        let own = |pod: &&Pod| Some(&pod.state.identity) == client.identity.as_ref();
+        let place = self.pods.values().find(own).or_else(|| self.pods.values().next());
+        let (Some(identity), Some(place)) = (&client.identity, place) else {
+            return Ok(Vec::new());
+        };
+        let state = Arc::clone(&place.state);
+        let caller = CallerIdentity { name: &client.name, identity, from, place: &state };
+        Ok(self.callers.calls(&mut self.mesh, &caller, services)?)
+    }
+
     fn client_row(
         &mut self,
         client: &SampleClient,
         from: Ipv4Addr,
-        ports: &[PortRow],
-        candidates: &[Candidate],
+        at: &Place<'_>,
+        calls: Vec<CallRow>,
     ) -> anyhow::Result<ClientRow> {
+        let Place { ports, candidates, objects } = at;
         let stands_for = self.mesh.addresses.address_map().resolve(from.into());
         let authority = &self.mesh.launcher.authority;
         let pair = match &client.identity {
@@ -245,7 +305,13 @@ impl Session {
             .map(|(port, candidate, request)| {
                 let protocol = candidate.policy.protocol;
                 let (pair, request) = (pair.as_ref(), &request);
-                ClientCommand { from, pair, roots: &roots, port, protocol, request }.command()
+                let service = calls::service_of(objects, port.address);
+                let call = service.and_then(|(service, port)| {
+                    calls.iter().find(|own| own.service == service && own.port == port)
+                });
+                let call = call.map(|call| call.address);
+                let roots = &roots;
+                ClientCommand { from, pair, roots, port, protocol, request, call }.command()
             });
         let path = |path: PathBuf| path.display().to_string();
         Ok(ClientRow {
@@ -255,6 +321,7 @@ impl Session {
             identity: client.identity.as_deref().map(str::to_owned),
             certificate: pair.as_ref().map(|pair| path(pair.certificate.clone())),
             key: pair.map(|pair| path(pair.key)),
+            calls,
             command: command.unwrap_or_default(),
         })
     }
@@ -378,6 +445,16 @@ impl Session {
             () = signals.next() => {}
             () = tokio::time::sleep(ENDING) => {}
         }
+    }
+}
+
+/// False for a Service that clients are to call and that has no address yet.
+fn has_address(object: &Object) -> bool {
+    match &object.body {
+        Body::Valid(Resource::Service(service)) => {
+            service.is_external_name || !service.cluster_addresses.is_empty()
+        }
+        Body::Valid(_) | Body::Invalid(_) => true,
     }
 }
 

@@ -10,11 +10,11 @@ use rustls::CertificateError;
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -64,13 +64,12 @@ pub async fn connect(
     match carrier {
         Carrier::Plaintext { address, .. } => {
             let stream =
-                tcp(*address, settings.connect, settings).await.map_err(AttemptError::Connect)?;
+                tcp(*address, settings, settings.connect).await.map_err(AttemptError::Connect)?;
             Ok(Carried { io: ServerIo::Plain(stream), proof: None })
         }
         Carrier::Mesh(mesh) => {
-            let stream = tcp(mesh.address, settings.connect, settings)
-                .await
-                .map_err(AttemptError::Connect)?;
+            let stream = tcp(mesh.address, settings, settings.connect).await;
+            let stream = stream.map_err(AttemptError::Connect)?;
             tls(mesh, stream, clients, settings.handshake).await
         }
     }
@@ -84,17 +83,17 @@ pub async fn connect_straight(
     address: SocketAddr,
     settings: &OutboundSettings,
 ) -> Result<Carried, AttemptError> {
-    let stream =
-        tcp(address, settings.connect_straight, settings).await.map_err(AttemptError::Connect)?;
+    let stream = tcp(address, settings, settings.connect_straight).await;
+    let stream = stream.map_err(AttemptError::Connect)?;
     Ok(Carried { io: ServerIo::Plain(stream), proof: None })
 }
 
 async fn tcp(
     address: SocketAddr,
-    bound: Duration,
     settings: &OutboundSettings,
+    bound: Duration,
 ) -> io::Result<TcpStream> {
-    let connected = timeout(bound, TcpStream::connect(address)).await;
+    let connected = timeout(bound, connect_from(settings.source, address)).await;
     let stream = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
     let socket = SockRef::from(&stream);
     // A socket without these options works; a peer that vanishes is noticed later.
@@ -106,6 +105,17 @@ async fn tcp(
     let _ = socket.set_tcp_keepalive(&keepalive);
     let _ = socket.set_tcp_user_timeout(Some(settings.user_timeout));
     Ok(stream)
+}
+
+async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> io::Result<TcpStream> {
+    let same_family = |own: &IpAddr| own.is_ipv4() == address.is_ipv4();
+    let Some(source) = source.filter(same_family) else { return TcpStream::connect(address).await };
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.bind(SocketAddr::new(source, 0))?;
+    socket.connect(address).await
 }
 
 async fn tls(
