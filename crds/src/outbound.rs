@@ -1,8 +1,8 @@
 //! What outbound discovery reads, as typed values: Services, their endpoints, and the sidecars of
 //! pods.
 
-use crate::sidecar_mark::SidecarMark;
 use crate::resource::PortRef;
+use crate::sidecar_mark::SidecarMark;
 use policy_core::AddressFamily;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

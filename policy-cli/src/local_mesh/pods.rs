@@ -190,7 +190,9 @@ impl PodLauncher {
     pub(crate) fn free(&self, address: Ipv4Addr, port: NonZeroU16) -> Result<SocketAddr, PodError> {
         let wanted = self.listen(address, port)?;
         let bound = std::net::TcpListener::bind(wanted);
-        bound.and_then(|socket| socket.local_addr()).map_err(|error| PodError::listen(wanted, error))
+        bound
+            .and_then(|socket| socket.local_addr())
+            .map_err(|error| PodError::listen(wanted, error))
     }
 
     /// Address of a port's listener. Privileged ports that this process may not bind are replaced
@@ -251,7 +253,7 @@ impl PodLauncher {
     ) -> Result<IdentityHandle, PodError> {
         let leaf = self.authority.issue(identity)?;
         let credentials = Credentials {
-            server_name: identity.to_string().into(),
+            server_name: identity.as_str().into(),
             roots: vec![self.authority.root().clone()],
             key: leaf.private_key(),
             chain: vec![leaf.certificate],

@@ -105,12 +105,7 @@ impl State {
     }
 
     /// The endpoints of a Service, a slice for each pod, unless manifests state them.
-    fn endpoints(
-        &self,
-        given: &Objects,
-        key: &ObjectKey,
-        service: &Service,
-    ) -> Vec<Arc<Object>> {
+    fn endpoints(&self, given: &Objects, key: &ObjectKey, service: &Service) -> Vec<Arc<Object>> {
         let stated = given.values().any(|object| is_slice_of(object, key));
         if stated || service.selector.is_empty() {
             return Vec::new();
@@ -236,8 +231,7 @@ mod tests {
             (key(Kind::Pod, "other"), at("127.10.64.2:8080")),
         ]));
         let completed = services.complete(&given);
-        let Body::Valid(Resource::Service(service)) =
-            &completed[&key(Kind::Service, "web")].body
+        let Body::Valid(Resource::Service(service)) = &completed[&key(Kind::Service, "web")].body
         else {
             panic!("no Service");
         };

@@ -117,8 +117,11 @@ impl Callers {
         }
         self.0.remove(client.identity);
         let rows = rows(mesh, client, services)?;
-        let pairs: Vec<_> =
-            rows.iter().map(|row| row.address).zip(services.iter().map(|own| own.address)).collect();
+        let pairs: Vec<_> = rows
+            .iter()
+            .map(|row| row.address)
+            .zip(services.iter().map(|own| own.address))
+            .collect();
         let identity = match client.identity.starts_with("spiffe://") {
             true => Identity::Spiffe(client.identity.clone()),
             false => Identity::Dns(client.identity.clone()),

@@ -192,11 +192,7 @@ fn clients(rows: &[ClientRow]) -> String {
 fn calls(rows: &[ClientRow]) -> String {
     let cells = rows.iter().flat_map(|row| {
         row.calls.iter().map(|call| {
-            [
-                row.name.clone(),
-                format!("{}:{}", call.service, call.port),
-                call.address.to_string(),
-            ]
+            [row.name.clone(), format!("{}:{}", call.service, call.port), call.address.to_string()]
         })
     });
     table(["CALLER", "SERVICE", "ADDRESS"], cells)
