@@ -10,6 +10,7 @@ use futures_util::stream::{self, Stream};
 use policy_proto::compat::{ContextToken, read_target};
 use policy_proto::linkerd::outbound::TrafficSpec;
 use policy_proto::linkerd::outbound::outbound_policies_server::SERVICE_NAME;
+use policy_proto::workload::parse_workload;
 use std::convert::Infallible;
 use std::task::{Context, Poll};
 use tonic::body::Body;
@@ -51,8 +52,9 @@ impl OutboundService {
             Status::invalid_argument(error.to_string())
         })?;
         let view = View::Policy(Told::nothing(&target, &discovery.domain));
-        // All endpoints of a port are alike in what a policy says of them.
-        let question = Question { target, client: ContextToken::default(), view };
+        // A client that cannot be read is nowhere, as one without a context token is.
+        let pod = parse_workload(&request.get_ref().source_workload).ok();
+        let question = Question { target, client: ContextToken { pod, node: None }, view };
         discovery.open(request.extensions(), question, call).await
     }
 }

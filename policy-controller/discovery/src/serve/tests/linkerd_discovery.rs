@@ -320,6 +320,26 @@ async fn the_policy_of_a_service_sends_its_client_to_the_endpoints() {
     assert_eq!((end.code(), end.message()), (Code::NotFound, "not a Service"));
 }
 
+/// Whether a port is bytes may depend on the endpoints of the client's own node.
+#[tokio::test]
+async fn a_policy_is_for_the_place_of_its_client() {
+    let mesh = mesh().await;
+    let destinations = &mesh.index.destinations;
+    let set = |scope: DestinationScope, endpoints| {
+        destinations.publish("10.0.0.1:80", scope, published(web(endpoints), ScopeKind::Node));
+    };
+    let place = ClientPlace { node: Some("node-1".into()), zone: None };
+    destinations.put(&WorkloadKey::pod("ns", "web-0"), place);
+    set(DestinationScope::All, Vec::new());
+    set(DestinationScope::Node("node-1".into()), vec![meshed("10.1.0.1:80", true)]);
+    let mut client = OutboundPoliciesClient::new(mesh.channel(OWN).await);
+    for (source, opaque) in [("ns:web-0", true), ("ns:new", false), ("?", false)] {
+        let spec = TrafficSpec { source_workload: source.into(), ..at("10.0.0.1:80") };
+        let policy = soon(client.get(spec)).await.unwrap().into_inner();
+        assert_eq!(leads_to(&policy), (WEB.to_owned(), opaque), "{source}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_no_service_has_no_policy() {
     let mesh = mesh().await;
