@@ -57,7 +57,7 @@ kind: Pod
 metadata:
   name: web-1
   namespace: shop
-  labels: {app: web, portcullis.dev/proxy: sidecar}
+  labels: {app: web, portcullis.dev/proxy: injected}
   annotations:
     portcullis.dev/sidecar: '{"version":"1","inboundPort":4143,"outbound":"on","capture":"init-container"}'
 spec:
@@ -91,7 +91,7 @@ kind: Pod
 metadata:
   name: db-0
   namespace: shop
-  labels: {app: db, portcullis.dev/proxy: sidecar}
+  labels: {app: db, portcullis.dev/proxy: injected}
   annotations:
     portcullis.dev/sidecar: '{"version":"1","inboundPort":4143,"outbound":"on","capture":"init-container"}'
 spec:
@@ -263,7 +263,7 @@ async fn a_client_of_linkerds_api_finds_the_pods_of_a_service() {
     // The second pod gets a sidecar, then the Service goes.
     let marked = REST.replace(
         "name: web-2, namespace: shop, labels: {app: web}",
-        "name: web-2, namespace: shop, labels: {app: web, portcullis.dev/proxy: sidecar}, \
+        "name: web-2, namespace: shop, labels: {app: web, portcullis.dev/proxy: injected}, \
          annotations: {portcullis.dev/sidecar: '{\"version\":\"1\",\"inboundPort\":4143,\
          \"outbound\":\"on\",\"capture\":\"init-container\"}'}",
     );
