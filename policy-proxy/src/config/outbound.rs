@@ -5,7 +5,9 @@ use super::parse::{self, Expected};
 use super::reader::Reader;
 use crate::args::{OutboundArgs, RunArgs};
 use crate::outbound::Destinations;
-use crate::outbound::settings::{Mode, OutboundSettings, PlaintextAllowed, Transport, Unanswered};
+use crate::outbound::settings::{
+    OutboundMode, OutboundSettings, PlaintextAllowed, Transport, Unanswered,
+};
 use crate::sidecar::{Listener, SidecarConfig, Target};
 use ipnet::IpNet;
 use policy_core::address::{parse_address, parse_block};
@@ -73,8 +75,8 @@ fn modes(args: &OutboundArgs, reader: &mut Reader<'_>, settings: &mut OutboundSe
     });
     let given = reader.lookup("outbound-mode", args.outbound_mode.as_ref(), &[]);
     settings.mode = reader.read(given, settings.mode, |text| match text {
-        "on" => Ok(Mode::On),
-        "mesh-only" => Ok(Mode::MeshOnly),
+        "on" => Ok(OutboundMode::On),
+        "mesh-only" => Ok(OutboundMode::MeshOnly),
         _ => Err("expected on or mesh-only"),
     });
 }
@@ -182,7 +184,7 @@ mod tests {
             networks: vec!["10.0.0.0/8".parse().unwrap()],
             unanswered: Unanswered::Plaintext,
             transport: Transport::Header,
-            mode: Mode::MeshOnly,
+            mode: OutboundMode::MeshOnly,
             plaintext_allowed: vec![
                 PlaintextAllowed::Network("10.7.0.0/16".parse().unwrap()),
                 PlaintextAllowed::Network("10.8.0.1/32".parse().unwrap()),

@@ -33,7 +33,7 @@ struct EndpointState {
     avoided_until: Option<Instant>,
 }
 
-/// What one connection asks of the choice.
+/// A connection's question for an endpoint.
 pub struct Choice<'a, F> {
     /// The endpoints.
     pub endpoints: &'a [Endpoint],

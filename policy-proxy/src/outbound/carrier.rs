@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Where a meshed endpoint is connected to, and the port of the header.
+    /// The address that a meshed endpoint is connected at, and the port of the header.
     fn mesh(endpoint: &Endpoint, transport: Transport, own: bool) -> Option<(String, Option<u16>)> {
         let settings = OutboundSettings { transport, ..OutboundSettings::default() };
         let carrier = Carrier::to(endpoint, &settings, |_| own)?;

@@ -34,7 +34,7 @@ pub enum AttemptError {
     Connect(io::Error),
     /// It did not prove its identity.
     Identity {
-        /// What happened, for people.
+        /// The failure, for people.
         error: String,
         /// The names of the certificate that it presented instead of the expected one.
         presented: Vec<String>,

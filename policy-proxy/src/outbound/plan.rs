@@ -1,6 +1,6 @@
 //! What happens to a connection, by its destination and what is known of it.
 
-use super::settings::{Mode, OutboundSettings, Unanswered};
+use super::settings::{OutboundMode, OutboundSettings, Unanswered};
 use super::table::Knowledge;
 use policy_core::{
     Destination, Endpoint, EndpointMesh, PlaintextReason, ServiceDestination, ServiceName,
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The next step of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Plan {
     /// To the address that the application dialled, in plaintext.
     Straight(PlaintextReason),
     /// To one of the destination's endpoints.
@@ -106,7 +106,7 @@ pub fn plan(
     known: &Knowledge,
     waited: Waited,
     settings: &OutboundSettings,
-) -> Step {
+) -> Plan {
     let question = Question { address, waited, settings };
     match known {
         Knowledge::Unanswered => question.wait_for_answer(None),
@@ -122,9 +122,9 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    fn known(&self, destination: &Destination, is_fresh: bool) -> Step {
+    fn known(&self, destination: &Destination, is_fresh: bool) -> Plan {
         match destination {
-            Destination::UndeclaredPort(_) => Step::Refuse(Refusal::UndeclaredPort),
+            Destination::UndeclaredPort(_) => Plan::Refuse(Refusal::UndeclaredPort),
             Destination::Service(service) => self.service(service, is_fresh),
             Destination::Workload(endpoint) => {
                 self.endpoints(std::slice::from_ref(endpoint), None, is_fresh)
@@ -133,7 +133,7 @@ impl Question<'_> {
             Destination::Unknown | Destination::Node if !is_fresh => self.wait_for_answer(None),
             Destination::Unknown => {
                 match self.left(self.settings.unknown, self.waited.since_unknown) {
-                    Some(left) => Step::Wait(left),
+                    Some(left) => Plan::Wait(left),
                     None => self.plaintext(PlaintextReason::Unknown, Refusal::MeshOnly, None),
                 }
             }
@@ -141,9 +141,9 @@ impl Question<'_> {
         }
     }
 
-    fn service(&self, service: &ServiceDestination, is_fresh: bool) -> Step {
+    fn service(&self, service: &ServiceDestination, is_fresh: bool) -> Plan {
         if service.endpoints.is_empty() {
-            return Step::Refuse(Refusal::NoEndpoint);
+            return Plan::Refuse(Refusal::NoEndpoint);
         }
         self.endpoints(&service.endpoints, Some(&service.service), is_fresh)
     }
@@ -153,28 +153,28 @@ impl Question<'_> {
         endpoints: &[Endpoint],
         service: Option<&ServiceName>,
         is_fresh: bool,
-    ) -> Step {
+    ) -> Plan {
         let permitted = self.permits_plaintext(service);
         if permitted && is_fresh {
-            return Step::Endpoint(Candidates::All);
+            return Plan::Endpoint(Candidates::All);
         }
         if endpoints.iter().any(is_meshed) {
-            return Step::Endpoint(Candidates::Meshed);
+            return Plan::Endpoint(Candidates::Meshed);
         }
-        if permitted { self.wait_for_answer(service) } else { Step::Refuse(Refusal::MeshOnly) }
+        if permitted { self.wait_for_answer(service) } else { Plan::Refuse(Refusal::MeshOnly) }
     }
 
     /// Waits for an answer as long as the bound allows.
-    fn wait_for_answer(&self, service: Option<&ServiceName>) -> Step {
+    fn wait_for_answer(&self, service: Option<&ServiceName>) -> Plan {
         match self.left(self.settings.answer, self.waited.since_start) {
-            Some(left) => Step::Wait(left),
+            Some(left) => Plan::Wait(left),
             None => self.without_answer(service),
         }
     }
 
-    fn without_answer(&self, service: Option<&ServiceName>) -> Step {
+    fn without_answer(&self, service: Option<&ServiceName>) -> Plan {
         match self.settings.unanswered {
-            Unanswered::Refuse => Step::Refuse(Refusal::DiscoveryUnavailable),
+            Unanswered::Refuse => Plan::Refuse(Refusal::DiscoveryUnavailable),
             Unanswered::Plaintext => {
                 self.plaintext(PlaintextReason::Unknown, Refusal::MeshOnly, service)
             }
@@ -186,18 +186,18 @@ impl Question<'_> {
         reason: PlaintextReason,
         otherwise: Refusal,
         service: Option<&ServiceName>,
-    ) -> Step {
+    ) -> Plan {
         if self.permits_plaintext(service) {
-            Step::Straight(reason)
+            Plan::Straight(reason)
         } else {
-            Step::Refuse(otherwise)
+            Plan::Refuse(otherwise)
         }
     }
 
     fn permits_plaintext(&self, service: Option<&ServiceName>) -> bool {
         match self.settings.mode {
-            Mode::On => true,
-            Mode::MeshOnly => self.settings.is_exempt(self.address, service),
+            OutboundMode::On => true,
+            OutboundMode::MeshOnly => self.settings.is_exempt(self.address, service),
         }
     }
 

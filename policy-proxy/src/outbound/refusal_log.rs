@@ -12,7 +12,7 @@ pub struct RefusalLog {
     reasons: [[Mutex<LineState>; Refusal::ALL.len()]; 2],
 }
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A connection that was refused.

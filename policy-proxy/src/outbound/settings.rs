@@ -11,12 +11,12 @@ use std::time::Duration;
 pub struct OutboundSettings {
     /// The networks whose addresses are looked up. Connections to all others go straight on.
     pub networks: Vec<IpNet>,
-    /// What happens to a connection whose destination the controller does not tell.
+    /// Handling of connections whose destination the controller does not tell.
     pub unanswered: Unanswered,
     /// The port that a meshed endpoint is reached at.
     pub transport: Transport,
     /// Connections that may be made in plaintext.
-    pub mode: Mode,
+    pub mode: OutboundMode,
     /// Destinations that may be reached in plaintext whatever the mode.
     pub plaintext_allowed: Vec<PlaintextAllowed>,
     /// Time that a connection waits for the first answer about its destination, and for the first
@@ -56,7 +56,7 @@ pub enum Transport {
 
 /// Connections that may be made in plaintext.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum OutboundMode {
     /// Those to endpoints outside the mesh.
     On,
     /// Those to addresses that are not looked up, and no other.
@@ -78,7 +78,7 @@ impl Default for OutboundSettings {
             networks: private_networks(),
             unanswered: Unanswered::Refuse,
             transport: Transport::Original,
-            mode: Mode::On,
+            mode: OutboundMode::On,
             plaintext_allowed: Vec::new(),
             answer: Duration::from_secs(3),
             unknown: Duration::from_secs(2),

@@ -45,7 +45,7 @@ struct OutboundConnection {
     dialled: Dialled,
     proof: Option<Arc<Proof>>,
     /// Signalled to end the connection.
-    close: Signal<CloseReason>,
+    close: Signal<EndReason>,
     /// Time of the last byte, by the worker's clock.
     active: Cell<u32>,
     sending: Sending,
@@ -69,7 +69,7 @@ struct Sending {
 
 /// The reasons for which the proxy ends an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CloseReason {
+enum EndReason {
     /// No byte within the idle timeout.
     Idle,
     /// The endpoint's certificate is not valid any more.
@@ -134,8 +134,8 @@ impl OutboundConnection {
         poll_fn(|cx| {
             match self.close.poll(cx) {
                 None => {}
-                Some(CloseReason::Idle) => return Poll::Ready(Ok(())),
-                Some(CloseReason::Certificate) => {
+                Some(EndReason::Idle) => return Poll::Ready(Ok(())),
+                Some(EndReason::Certificate) => {
                     return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
                 }
             }
@@ -189,7 +189,7 @@ impl TrackedConnection for OutboundConnection {
         let Some(bound) = self.worker.shared.config.timeouts.opaque_idle else { return };
         let quiet = self.worker.now().saturating_sub(self.active.get());
         if u64::from(quiet) > bound.as_secs() && self.close.get().is_none() {
-            self.close.raise(CloseReason::Idle);
+            self.close.raise(EndReason::Idle);
         }
     }
 
@@ -212,7 +212,7 @@ impl TrackedConnection for OutboundConnection {
         if let Some(suppressed) = log.admit(Subject::Endpoint, Refusal::Identity, now) {
             tracing::warn!(%destination, error, suppressed, "outbound connection ended");
         }
-        self.close.raise(CloseReason::Certificate);
+        self.close.raise(EndReason::Certificate);
     }
 
     /// Applications call others while they drain.
@@ -257,7 +257,7 @@ impl Worker {
     fn refuse_outbound(&self, stream: TcpStream, to: Option<SocketAddr>, refused: Refused) {
         let Refused { reason, target } = refused;
         let named = reason.as_str();
-        let destination = Destination { address: to, target: &target };
+        let destination = DialledName { address: to, target: &target };
         if let Some(suppressed) =
             self.shared.refusals.admit(Subject::Connection, reason, Instant::now())
         {
@@ -270,12 +270,12 @@ impl Worker {
 }
 
 /// A destination in a log line.
-struct Destination<'a> {
+struct DialledName<'a> {
     address: Option<SocketAddr>,
     target: &'a OutboundTarget,
 }
 
-impl std::fmt::Display for Destination<'_> {
+impl std::fmt::Display for DialledName<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.address {
             Some(address) => write!(f, "{address}")?,

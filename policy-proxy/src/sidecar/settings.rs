@@ -39,7 +39,7 @@ pub struct SidecarConfig {
     pub sockets: SocketOptions,
     /// The workload's own connections.
     pub outbound: OutboundSettings,
-    /// What the controller says of their destinations.
+    /// The controller's answers about their destinations.
     pub destinations: Destinations,
 }
 
@@ -109,6 +109,14 @@ impl SidecarConfig {
             outbound: OutboundSettings::default(),
             destinations: Destinations::new(TableSettings::default()),
         }
+    }
+}
+
+impl SidecarConfig {
+    /// Returns the questions and answers of the client of discovery; `None` without an outbound listener.
+    pub fn demand(&self) -> Option<Arc<dyn Demand>> {
+        let is_outbound = self.listeners.iter().any(|own| own.target.is_outbound());
+        is_outbound.then(|| Arc::new(self.destinations.clone()) as Arc<dyn Demand>)
     }
 }
 

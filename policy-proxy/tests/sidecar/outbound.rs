@@ -13,7 +13,7 @@ use policy_core::{
 };
 use policy_enforce::store::StoreConfig;
 use policy_enforce::{PolicyStore, Telemetry};
-use policy_proxy::outbound::settings::{Mode, PlaintextAllowed, Unanswered};
+use policy_proxy::outbound::settings::{OutboundMode, PlaintextAllowed, Unanswered};
 use policy_proxy::outbound::{DestinationRef, Destinations};
 use policy_proxy::sidecar::{Listener, Target};
 use policy_proxy::{Sidecar, SidecarConfig};
@@ -284,7 +284,7 @@ async fn three_endpoints_are_tried_and_then_the_connection_is_reset() {
 #[tokio::test]
 async fn what_is_outside_the_networks_goes_straight_on_without_a_lookup() {
     let echo = Echo::start().await;
-    for mode in [Mode::On, Mode::MeshOnly] {
+    for mode in [OutboundMode::On, OutboundMode::MeshOnly] {
         let outbound =
             Outbound::with(&echo.address.to_string(), IdentityHandle::empty(), |config| {
                 config.outbound.networks.clear();
@@ -314,7 +314,7 @@ async fn a_node_is_reached_in_plaintext_unless_mesh_only_refuses() {
 
 async fn mesh_only(dialled: &str, allowed: Vec<PlaintextAllowed>) -> Outbound {
     Outbound::with(dialled, IdentityHandle::empty(), |config| {
-        config.outbound.mode = Mode::MeshOnly;
+        config.outbound.mode = OutboundMode::MeshOnly;
         config.outbound.plaintext_allowed = allowed;
     })
     .await

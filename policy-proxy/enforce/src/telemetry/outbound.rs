@@ -27,7 +27,7 @@ pub struct OutboundTarget {
     pub owner: Arc<str>,
 }
 
-/// How a connection is carried, as metrics name it.
+/// The carrier of a connection, as metrics name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OutboundTls {
     /// In mesh TLS, to this identity.
@@ -36,7 +36,7 @@ pub enum OutboundTls {
     Plaintext(&'static str),
 }
 
-/// What is counted without a connection.
+/// An event that is counted without a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum FailureKind {
     /// The connection was reset before its first byte.
@@ -61,12 +61,12 @@ struct FailureKey {
 /// The counts of one series.
 #[derive(Debug)]
 pub struct OutboundSeries {
-    workers: Box<[Shard]>,
+    workers: Box<[WorkerCounts]>,
 }
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Shard {
+struct WorkerCounts {
     opened: AtomicU64,
     closed: AtomicU64,
     sent: AtomicU64,
@@ -96,7 +96,7 @@ struct Aged<T> {
 }
 
 /// One counter of a shard.
-type ShardCounter = fn(&Shard) -> &AtomicU64;
+type CountOf = fn(&WorkerCounts) -> &AtomicU64;
 
 /// Label sets at most, of connections and of failures each. Further ones are counted together.
 const MAX_SERIES: usize = 1000;
@@ -143,11 +143,11 @@ impl SeriesKey {
 
 impl OutboundSeries {
     fn new(workers: usize) -> Arc<Self> {
-        let workers = (0..workers.max(1)).map(|_| Shard::default()).collect();
+        let workers = (0..workers.max(1)).map(|_| WorkerCounts::default()).collect();
         Arc::new(Self { workers })
     }
 
-    fn sum(&self, of: ShardCounter) -> u64 {
+    fn sum(&self, of: CountOf) -> u64 {
         let counts = self.workers.iter().map(|shard| of(shard).load(Ordering::Relaxed));
         counts.fold(0, u64::wrapping_add)
     }
@@ -159,7 +159,7 @@ impl OutboundSeries {
 }
 
 /// All counters of a shard.
-const COUNTERS: [ShardCounter; 4] =
+const COUNTERS: [CountOf; 4] =
     [|shard| &shard.opened, |shard| &shard.closed, |shard| &shard.sent, |shard| &shard.received];
 
 impl OutboundMeter {
@@ -180,7 +180,7 @@ impl OutboundMeter {
         }
     }
 
-    fn add(&self, of: ShardCounter, count: u64) {
+    fn add(&self, of: CountOf, count: u64) {
         let workers = &self.series.workers;
         let place = self.worker.checked_rem(workers.len()).unwrap_or(0);
         if let Some(shard) = workers.get(place) {

@@ -53,7 +53,7 @@ fn known(destination: Destination, is_fresh: bool) -> Knowledge {
     Knowledge::Known { destination: Arc::new(destination), is_fresh }
 }
 
-fn settings(mode: Mode, unanswered: Unanswered) -> OutboundSettings {
+fn settings(mode: OutboundMode, unanswered: Unanswered) -> OutboundSettings {
     OutboundSettings { mode, unanswered, ..OutboundSettings::default() }
 }
 
@@ -61,8 +61,8 @@ const LONG: Waited =
     Waited { since_start: Duration::from_secs(3), since_unknown: Duration::from_secs(2) };
 
 /// The step after all waiting, in mode on, mesh-only, and both with plaintext without an answer.
-fn steps(known: &Knowledge) -> [Step; 4] {
-    let (on, only) = (Mode::On, Mode::MeshOnly);
+fn steps(known: &Knowledge) -> [Plan; 4] {
+    let (on, only) = (OutboundMode::On, OutboundMode::MeshOnly);
     let (refuse, plaintext) = (Unanswered::Refuse, Unanswered::Plaintext);
     [(on, refuse), (only, refuse), (on, plaintext), (only, plaintext)].map(|(mode, unanswered)| {
         plan(SERVICE.parse().unwrap(), known, LONG, &settings(mode, unanswered))
@@ -73,8 +73,8 @@ fn steps(known: &Knowledge) -> [Step; 4] {
 fn each_row_of_the_table_has_its_step() {
     use PlaintextReason as P;
     use Refusal as R;
-    let (all, mesh) = (Step::Endpoint(Candidates::All), Step::Endpoint(Candidates::Meshed));
-    let (straight, no) = (Step::Straight, Step::Refuse);
+    let (all, mesh) = (Plan::Endpoint(Candidates::All), Plan::Endpoint(Candidates::Meshed));
+    let (straight, no) = (Plan::Straight, Plan::Refuse);
     let unanswered = [
         no(R::DiscoveryUnavailable),
         no(R::DiscoveryUnavailable),
@@ -132,31 +132,31 @@ fn each_row_of_the_table_has_its_step() {
 fn a_connection_waits_for_an_answer_and_longer_for_the_holder_of_an_address() {
     let step = |known: &Knowledge, since_start, since_unknown| {
         let waited = Waited { since_start, since_unknown };
-        let settings = settings(Mode::On, Unanswered::Refuse);
+        let settings = settings(OutboundMode::On, Unanswered::Refuse);
         plan(SERVICE.parse().unwrap(), known, waited, &settings)
     };
     let (zero, unanswered) = (Duration::ZERO, Knowledge::Unanswered);
-    assert_eq!(step(&unanswered, zero, zero), Step::Wait(seconds(3)));
-    assert_eq!(step(&unanswered, seconds(2), zero), Step::Wait(seconds(1)));
-    let unavailable = Step::Refuse(Refusal::DiscoveryUnavailable);
+    assert_eq!(step(&unanswered, zero, zero), Plan::Wait(seconds(3)));
+    assert_eq!(step(&unanswered, seconds(2), zero), Plan::Wait(seconds(1)));
+    let unavailable = Plan::Refuse(Refusal::DiscoveryUnavailable);
     assert_eq!(step(&unanswered, seconds(3), zero), unavailable);
     for stale in [Destination::Unknown, Destination::Node, service(&[plain(1)])] {
         let stale = known(stale, false);
-        assert_eq!(step(&stale, seconds(1), seconds(9)), Step::Wait(seconds(2)));
+        assert_eq!(step(&stale, seconds(1), seconds(9)), Plan::Wait(seconds(2)));
         assert_eq!(step(&stale, seconds(4), seconds(9)), unavailable);
     }
     let nobody = known(Destination::Unknown, true);
-    assert_eq!(step(&nobody, zero, zero), Step::Wait(seconds(2)));
-    assert_eq!(step(&nobody, seconds(9), seconds(1)), Step::Wait(seconds(1)));
+    assert_eq!(step(&nobody, zero, zero), Plan::Wait(seconds(2)));
+    assert_eq!(step(&nobody, seconds(9), seconds(1)), Plan::Wait(seconds(1)));
     // An address that was unknown for long delays no further connection.
-    assert_eq!(step(&nobody, zero, seconds(2)), Step::Straight(PlaintextReason::Unknown));
+    assert_eq!(step(&nobody, zero, seconds(2)), Plan::Straight(PlaintextReason::Unknown));
     let refused = Knowledge::Refused { reason: "full".into() };
     assert_eq!(step(&refused, zero, zero), unavailable, "a refusal is final");
 }
 
 #[test]
 fn mesh_only_leaves_the_api_server_and_what_is_allowed() {
-    let mut settings = settings(Mode::MeshOnly, Unanswered::Refuse);
+    let mut settings = settings(OutboundMode::MeshOnly, Unanswered::Refuse);
     settings.plaintext_allowed = vec![
         PlaintextAllowed::Network("10.96.7.0/24".parse().unwrap()),
         PlaintextAllowed::Service(name("db", "shop")),
@@ -165,14 +165,14 @@ fn mesh_only_leaves_the_api_server_and_what_is_allowed() {
         plan(address.parse().unwrap(), &known(destination, true), LONG, &settings)
     };
     let plain_of = |service: ServiceName| service_of(service, &[plain(1)]);
-    let all = Step::Endpoint(Candidates::All);
+    let all = Plan::Endpoint(Candidates::All);
     assert_eq!(step(SERVICE, plain_of(name("kubernetes", "default"))), all);
     assert_eq!(step(SERVICE, plain_of(name("db", "shop"))), all);
     assert_eq!(step("10.96.7.9", plain_of(name("web", "shop"))), all);
-    assert_eq!(step("10.96.7.9", Destination::Unknown), Step::Straight(PlaintextReason::Unknown));
-    assert_eq!(step("10.96.7.9", Destination::Node), Step::Straight(PlaintextReason::NodePort));
+    assert_eq!(step("10.96.7.9", Destination::Unknown), Plan::Straight(PlaintextReason::Unknown));
+    assert_eq!(step("10.96.7.9", Destination::Node), Plan::Straight(PlaintextReason::NodePort));
     for other in [name("kubernetes", "shop"), name("db", "default"), name("web", "default")] {
-        assert_eq!(step(SERVICE, plain_of(other)), Step::Refuse(Refusal::MeshOnly));
+        assert_eq!(step(SERVICE, plain_of(other)), Plan::Refuse(Refusal::MeshOnly));
     }
     // Both kinds of endpoint may be used where plaintext may.
     assert_eq!(step(SERVICE, service_of(name("db", "shop"), &[meshed(1), plain(2)])), all);

@@ -6,7 +6,7 @@ use crate::outbound::DestinationRef;
 use crate::outbound::balancer::Choice;
 use crate::outbound::carrier::Carrier;
 use crate::outbound::connect::{AttemptError, Carried, connect, connect_straight};
-use crate::outbound::plan::{Candidates, Refusal, Step, Waited, plan};
+use crate::outbound::plan::{Candidates, Plan, Refusal, Waited, plan};
 use crate::outbound::refusal_log::Subject;
 use crate::outbound::server_io::ServerIo;
 use crate::outbound::table::Knowledge;
@@ -92,16 +92,16 @@ pub(super) async fn establish(
         let known = entry.state();
         let step = plan(dialled.address.ip(), &known, search.waited(&known, started), settings);
         match step {
-            Step::Straight(reason) => {
+            Plan::Straight(reason) => {
                 return straight(worker, dialled, reason, Some(&entry)).await;
             }
-            Step::Wait(left) => {
+            Plan::Wait(left) => {
                 let changed = entry.wait_for(|now| !is_same(now, &known));
                 // When the time is over, the plan says what follows.
                 let _ = timeout(left, changed).await;
             }
-            Step::Refuse(reason) => return Err(search.refused(reason, &known)),
-            Step::Endpoint(candidates) => {
+            Plan::Refuse(reason) => return Err(search.refused(reason, &known)),
+            Plan::Endpoint(candidates) => {
                 if let Some(established) = search.attempt(&known, candidates).await? {
                     return Ok(established);
                 }
