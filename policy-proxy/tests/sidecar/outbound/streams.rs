@@ -23,22 +23,44 @@ async fn ways(authority: &Authority, application: SocketAddr) -> [(Outbound, Opt
     [(plaintext, None), (mesh, Some(web))]
 }
 
-#[tokio::test]
-async fn a_server_that_speaks_first_is_heard_at_once() {
+/// Greets as MySQL does, and waits.
+async fn greeter() -> SocketAddr {
     let (listener, address) = listener().await;
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
-            stream.write_all(b"J\0\0\0\n8.4.0\0").await.unwrap();
+            stream.write_all(GREETING).await.unwrap();
             tokio::spawn(async move { while !matches!(stream.read(&mut [0]).await, Ok(0)) {} });
         }
     });
+    address
+}
+
+const GREETING: &[u8] = b"J\0\0\0\n8.4.0\0";
+
+async fn is_greeted(outbound: &Outbound) {
+    let mut stream = outbound.connect().await;
+    let mut greeting = [0; GREETING.len()];
+    tokio::time::timeout(PATIENCE, stream.read_exact(&mut greeting)).await.unwrap().unwrap();
+    assert_eq!(greeting, GREETING);
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_first_is_heard_at_once() {
+    let address = greeter().await;
     for (outbound, _web) in ways(&Authority::new(), address).await {
-        let mut stream = outbound.connect().await;
-        let mut greeting = [0; 11];
-        tokio::time::timeout(PATIENCE, stream.read_exact(&mut greeting)).await.unwrap().unwrap();
-        assert_eq!(&greeting, b"J\0\0\0\n8.4.0\0");
+        is_greeted(&outbound).await;
     }
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_first_needs_no_opaque_port() {
+    let (authority, address) = (Authority::new(), greeter().await);
+    let hour = Duration::from_secs(3600);
+    let web = Web::new(&authority, only_client(Protocol::Detect { timeout: hour }), address).await;
+    let outbound = client(&authority).await;
+    outbound.answer(service(&[web.endpoint()]));
+    is_greeted(&outbound).await;
 }
 
 #[tokio::test]
