@@ -60,8 +60,8 @@ pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceE
 /// Additional questions of a check.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Questions {
-    /// What the outbound half of sidecars would change, given the NetworkPolicies of the cluster;
-    /// those of manifests are read with them. Absent: not asked.
+    /// What the outbound half of sidecars would change, given these NetworkPolicies. Absent: not
+    /// asked.
     pub(crate) outbound: Option<Vec<NetworkPolicy>>,
 }
 
@@ -79,8 +79,7 @@ pub(crate) fn check_inventory(inventory: Inventory, questions: Questions) -> Fin
     if context.whole {
         found.extend(object_errors::findings(&context));
     }
-    if let Some(mut network_policies) = questions.outbound {
-        network_policies.extend(locations.network_policies());
+    if let Some(network_policies) = questions.outbound {
         found.extend(outbound::findings(&compiled, &network_policies, whole));
     }
     found.retain(|finding| is_shown(scope, &finding.object));

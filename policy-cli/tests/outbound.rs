@@ -1,6 +1,6 @@
 //! `portcullis check --outbound`, as people run it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::process::Command;
 
@@ -48,7 +48,13 @@ spec:
 /// What the outbound half changes according to `check`.
 fn changes(manifests: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("all.yaml"), manifests).unwrap();
+    // A file of NetworkPolicies alone counts as well.
+    let documents = manifests.split("---\n");
+    let (network, others): (Vec<&str>, Vec<&str>) =
+        documents.partition(|document| document.contains("kind: NetworkPolicy"));
+    for (name, documents) in [("all.yaml", others), ("network.yaml", network)] {
+        std::fs::write(folder.path().join(name), documents.join("---\n")).unwrap();
+    }
     let run = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
         let arguments = ["check", "-o", "json", folder.path().to_str().unwrap()];

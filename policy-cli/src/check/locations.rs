@@ -1,11 +1,7 @@
 //! Locates objects and their fields in files, or among the objects of a cluster.
 
 use super::finding::Finding;
-use crate::diagnostics::metadata::text;
-use crate::diagnostics::network_policy::read as read_policy;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use policy_crds::ObjectKey;
-use policy_crds::Part;
 use policy_crds::document::{self, Document, Location};
 use policy_engine::source::Diagnostic;
 use policy_engine::source::directory::DeclaredAt;
@@ -70,20 +66,6 @@ impl Locations {
     }
 
     /// Files that declare objects.
-    /// NetworkPolicies in the files.
-    pub(super) fn network_policies(&mut self) -> Vec<NetworkPolicy> {
-        let mut found = Vec::new();
-        for (_, file) in self.files() {
-            for document in &file.documents {
-                let Ok(value) = &document.value else { continue };
-                let parts = policy_crds::parts(value);
-                let is_one = |part: &&Part<'_>| text(&part.value, "/kind") == "NetworkPolicy";
-                found.extend(parts.iter().filter(is_one).map(|part| read_policy(&part.value)));
-            }
-        }
-        found
-    }
-
     pub(super) fn files(&mut self) -> impl Iterator<Item = (&Arc<str>, &ManifestFile)> {
         for place in self.places.values() {
             self.files.entry(Arc::clone(&place.file)).or_insert_with(|| read(&place.file));

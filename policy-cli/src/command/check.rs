@@ -7,16 +7,20 @@ use crate::cluster::permissions::ListFailure;
 use crate::cluster::settings::{Settings, SettingsFlags};
 use crate::cluster::{Cluster, ClusterFlags, QuerySource, Scope};
 use crate::diagnostics::fetch::list;
+use crate::diagnostics::metadata::text as text_at;
 use crate::diagnostics::network_policy::read;
 use crate::inventory::Inventory;
 use crate::output::{self, Format, Paint};
 use anyhow::Context;
 use clap::Args;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use policy_crds::{document, parts};
+use policy_engine::source::directory::scan;
 use policy_engine::source::{Diagnostic, Severity};
 use serde::Serialize;
+use serde_json::Value;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Check manifests or a cluster for mistakes in policies
@@ -139,13 +143,17 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let CheckRun { source, list_failures, findings } = match &args.path {
         Some(path) => {
             let settings = Settings::for_check(&args.settings);
+            let outbound = match args.outbound {
+                true => Some(declared_network_policies(path, &settings)?),
+                false => None,
+            };
             let inventory = Inventory::of_directory(path, Scope::All, settings);
             CheckRun {
                 source: QuerySource::directory(path, &Scope::All),
                 list_failures: Vec::new(),
                 findings: check_inventory(
                     inventory.context("cannot read the manifests")?,
-                    Questions { outbound: args.outbound.then(Vec::new) },
+                    Questions { outbound },
                 ),
             }
         }
@@ -187,6 +195,20 @@ async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
     let (source, list_failures) = (inventory.source.clone(), inventory.list_failures());
     let findings = check_inventory(inventory, Questions { outbound });
     Ok(CheckRun { source, list_failures, findings })
+}
+
+/// Reads the NetworkPolicies among manifests.
+fn declared_network_policies(
+    path: &Path,
+    settings: &Settings,
+) -> anyhow::Result<Vec<NetworkPolicy>> {
+    let files = scan(path, settings.config.limits.file_bytes);
+    let files = files.context("cannot read the manifests")?;
+    let documents = files.contents().flat_map(document::read_bytes);
+    let values: Vec<Value> = documents.filter_map(|document| document.value.ok()).collect();
+    let parts = values.iter().flat_map(parts).map(|part| part.value);
+    let is_one = |value: &Value| text_at(value, "/kind") == "NetworkPolicy";
+    Ok(parts.filter(is_one).map(|value| read(&value)).collect())
 }
 
 /// Lists the NetworkPolicies of the selected namespaces.

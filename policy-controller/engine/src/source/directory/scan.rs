@@ -43,6 +43,14 @@ impl Scan {
         })
     }
 
+    /// The contents of the files that could be read.
+    pub fn contents(&self) -> impl Iterator<Item = &[u8]> {
+        self.files.values().filter_map(|content| match content {
+            FileContent::Bytes(bytes) => Some(bytes.as_slice()),
+            FileContent::Unusable(_) => None,
+        })
+    }
+
     /// True if a file is empty.
     pub fn has_empty_file(&self) -> bool {
         self.files
