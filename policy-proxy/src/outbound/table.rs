@@ -233,7 +233,7 @@ impl<B> EntryRef<B> {
         }
     }
 
-    /// What the data path keeps with this entry.
+    /// The state that the data path keeps with this entry.
     pub fn balancer(&self) -> &Mutex<B> {
         &self.entry.balancer
     }

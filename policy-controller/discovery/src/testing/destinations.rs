@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 type Channel = latest::Sender<Arc<PublishedDestination>>;
 
-/// What addresses and ports lead to. What was not set leads to nobody.
+/// The answers to lookups of addresses and ports. An address that was not set is nobody's.
 #[derive(Clone)]
 pub struct DestinationIndex {
     requests: Requests,

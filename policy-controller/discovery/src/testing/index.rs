@@ -126,7 +126,7 @@ pub struct Index {
     seen: watch::Sender<Arc<SourceProgress>>,
     refresh: Arc<Notify>,
     before_port: Arc<Mutex<Option<Act>>>,
-    /// What addresses and ports lead to.
+    /// The answers to lookups of destinations.
     pub destinations: DestinationIndex,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Lookups<'a> {
     by_id: HashMap<u32, Lookup>,
     ids: HashMap<SocketAddr, u32>,
     last_id: u32,
-    /// When lookups were made that have no answer. The numbers are in the order of time.
+    /// The times of lookups without an answer. The numbers are in the order of time.
     unanswered: BTreeMap<u32, Instant>,
     requests: VecDeque<Request>,
     /// Counts the comparisons with what is wanted.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// What is asked, and who takes the answers. The methods are those of [`DestinationTable`].
+/// The destinations that are asked for, and the taker of the answers. The methods are those of [`DestinationTable`].
 pub trait Demand: fmt::Debug + Send + Sync {
     /// Returns the count of changes of [`wanted`](Self::wanted).
     fn demand(&self) -> watch::Receiver<u64>;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What is known of a destination.
+/// The knowledge of a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Knowledge {
     /// Nothing: the controller has not answered yet.
@@ -20,7 +20,7 @@ pub enum Knowledge {
     },
     /// The last answer.
     Known {
-        /// What the address leads to.
+        /// The destination.
         destination: Arc<Destination>,
         /// True while the controller confirms the answer, and shortly after. If false, "meshed"
         /// still holds, and "not meshed" is no knowledge any more.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a client has of one lookup. An answer that cannot be read changes nothing.
+/// The client's state of one lookup. An answer that cannot be read changes nothing.
 #[derive(Clone, Debug, Default)]
 pub struct DestinationState {
     complete: Option<Arc<Destination>>,

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 /// clients of its scope, and the next change is followed again.
 const MAX_MOVES: u32 = 3;
 
-/// What an address and port lead to, for one client.
+/// A lookup: the answer for one client is followed.
 #[derive(Debug)]
 pub(super) struct Lookup {
     address: SocketAddr,
