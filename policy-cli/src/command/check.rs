@@ -19,6 +19,7 @@ use policy_engine::source::directory::scan;
 use policy_engine::source::{Diagnostic, Severity};
 use serde::Serialize;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -207,7 +208,7 @@ fn declared_network_policies(
     let documents = files.contents().flat_map(document::read_bytes);
     let values: Vec<Value> = documents.filter_map(|document| document.value.ok()).collect();
     let parts = values.iter().flat_map(parts).map(|part| part.value);
-    let is_one = |value: &Value| text_at(value, "/kind") == "NetworkPolicy";
+    let is_one = |value: &Cow<'_, Value>| text_at(value, "/kind") == "NetworkPolicy";
     Ok(parts.filter(is_one).map(|value| read(&value)).collect())
 }
 
