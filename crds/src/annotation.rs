@@ -4,6 +4,10 @@
 
 pub use crate::annotation_reading::{AnnotationReading, DefaultPolicyNames};
 use crate::field::join_key;
+pub use crate::injected::{
+    INIT_CONTAINER, PROXY_CONTAINER, PROXY_INJECTED, PROXY_LABEL, SERVICE_NAME, SIDECAR_MARK,
+    SKIP_ARGUMENT, SKIPPED_PORTS,
+};
 use crate::object::FieldError;
 pub use crate::ports::PortSet;
 use crate::reader::{one_of, quote};
@@ -34,27 +38,10 @@ const OWN_DEFAULT_POLICY: [&str; 1] = [DEFAULT_POLICY[1]];
 pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 /// Ports whose clients must have an identity, where no Server owns them.
 pub const REQUIRE_IDENTITY: &str = "config.linkerd.io/proxy-require-identity-inbound-ports";
-/// Ports that are not redirected to the sidecar, for people: the arguments of the init container
-/// decide.
-pub const SKIPPED_PORTS: &str = "portcullis.dev/skipped-inbound-ports";
-/// The label of an EndpointSlice that names its Service.
-pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// The mark of a pod's sidecar ([`crate::SidecarMark`]), written at injection.
-pub const SIDECAR_MARK: &str = "portcullis.dev/sidecar";
-/// The name of the sidecar's container.
-pub const PROXY_CONTAINER: &str = "portcullis-proxy";
-/// The name of the init container that redirects connections to the sidecar.
-pub const INIT_CONTAINER: &str = "portcullis-init";
-/// Prefix of the argument of that container which lists the ports to skip.
-pub const SKIP_ARGUMENT: &str = "--skip-inbound-ports=";
 /// Policy of ports that nothing declares.
 pub const UNDECLARED_PORTS: &str = "portcullis.dev/undeclared-ports";
 /// The port of the proxy's own `/ready` and `/metrics`.
 pub const ADMIN_PORT: &str = "config.linkerd.io/admin-port";
-/// The label that the injector sets on pods with a sidecar.
-pub const PROXY_LABEL: &str = "portcullis.dev/proxy";
-/// The value of [`PROXY_LABEL`] where there is one.
-pub const PROXY_INJECTED: &str = "injected";
 /// The log filter of the workload's proxy. Both mean the same, and ours takes precedence over
 /// Linkerd's; the same holds for [`ACCESS_LOG`].
 pub const LOG_LEVEL: [&str; 2] =

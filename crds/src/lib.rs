@@ -12,6 +12,7 @@ pub mod document;
 mod field;
 mod group_path;
 mod inbound;
+mod injected;
 mod key;
 pub mod kind;
 mod kinds;
