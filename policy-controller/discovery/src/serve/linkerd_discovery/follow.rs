@@ -8,6 +8,7 @@ use policy_engine::{
 };
 use policy_proto::compat::{ContextToken, PathTarget};
 use std::sync::Arc;
+use tonic::Status;
 
 /// Lookups in a row for one answer. Two are enough unless the kind of scope changes between them; a
 /// client goes by the last then, and by the next change.
@@ -100,5 +101,16 @@ impl Follower {
         };
         let known = known.unwrap_or_default();
         ClientPlace { node: known.node.or_else(|| self.client.node.clone()), ..known }
+    }
+}
+
+/// Returns the status of a failed lookup. Never one that a client takes for "not a Service".
+pub(super) fn refusal(error: LookupError) -> Status {
+    match error {
+        LookupError::OutboundOff => Status::unimplemented("outbound discovery is off"),
+        LookupError::Stopped => Status::unavailable("the controller is shutting down"),
+        LookupError::NotSynced | LookupError::NotFound | LookupError::TooManyPorts => {
+            Status::unavailable("objects have not been listed yet")
+        }
     }
 }

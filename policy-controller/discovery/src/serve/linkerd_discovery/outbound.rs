@@ -1,8 +1,8 @@
 //! `io.linkerd.proxy.outbound.OutboundPolicies`, where it is not forwarded to Linkerd's controller.
 
+use super::discovery::{Discovery, MAX_REQUEST, Question};
 use super::stream::Answers;
 use super::view::{Told, View};
-use super::{Discovery, MAX_REQUEST, Question};
 use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::metrics::Method;
 use futures_util::future::BoxFuture;

@@ -1,8 +1,7 @@
 //! A stream of answers. The next is made when its client can take it, so that a slow client skips
 //! states.
 
-use super::follow::Follower;
-use super::refusal;
+use super::follow::{Follower, refusal};
 use super::view::View;
 use crate::serve::authz::WatchGrant;
 use crate::serve::codec::Payload;
