@@ -26,7 +26,7 @@ pub enum PathError {
     Port(String),
 }
 
-/// What a client asks for.
+/// The target of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathTarget {
     /// An address and port.

@@ -1,8 +1,8 @@
 //! `io.linkerd.proxy.destination.Destination`.
 
 use super::discovery::{Discovery, MAX_REQUEST, Question};
-use super::stream::Answers;
-use super::view::{Told, View};
+use super::stream::AnswerStream;
+use super::view::{LastMessage, View};
 use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::metrics::Method;
 use futures_util::future::BoxFuture;
@@ -43,7 +43,7 @@ impl DestinationService {
         let view = view(&discovery, &target);
         let question = Question { target, client: ContextToken::parse(context_token), view };
         let answers = discovery.open(request.extensions(), question, call).await?;
-        Ok(Response::new(stream::unfold(answers, Answers::next)))
+        Ok(Response::new(stream::unfold(answers, AnswerStream::next)))
     }
 }
 
@@ -52,7 +52,7 @@ fn endpoints(_: &Discovery, _: &PathTarget) -> View {
 }
 
 fn profile(discovery: &Discovery, target: &PathTarget) -> View {
-    View::Profile(Told::nothing(target, &discovery.domain))
+    View::Profile(LastMessage::nothing(target, &discovery.domain))
 }
 
 impl NamedService for DestinationService {

@@ -1,7 +1,7 @@
-//! What both services share: the checks that a request has to pass, and its first answer.
+//! The checks that a request of either service has to pass, and its first answer.
 
 use super::follow::{Follower, refusal};
-use super::stream::{Answers, Lease};
+use super::stream::{AnswerStream, Lease};
 use super::view::View;
 use crate::serve::caller::{Caller, ConnectionInfo};
 use crate::serve::core::Core;
@@ -14,7 +14,7 @@ use tonic::Status;
 /// Most bytes of a request: a name and a token of three names.
 pub(super) const MAX_REQUEST: usize = 4096;
 
-/// What both services share.
+/// The state that both services share.
 #[derive(Clone, Debug)]
 pub(crate) struct Discovery {
     pub(super) core: Arc<Core>,
@@ -24,7 +24,7 @@ pub(crate) struct Discovery {
 }
 
 impl Discovery {
-    /// Answers from `destinations`, in a cluster whose DNS domain is `domain`.
+    /// AnswerStream from `destinations`, in a cluster whose DNS domain is `domain`.
     pub(crate) fn new(core: Arc<Core>, destinations: Destinations, domain: Arc<str>) -> Self {
         Self { core, destinations, domain }
     }
@@ -35,7 +35,7 @@ impl Discovery {
         extensions: &http::Extensions,
         question: Question,
         mut call: Call,
-    ) -> Result<Box<Answers>, Status> {
+    ) -> Result<Box<AnswerStream>, Status> {
         let Question { target, client, view } = question;
         let opened = async {
             let ConnectionInfo { peer, ending, .. } = Core::connected(extensions)?;
@@ -45,7 +45,7 @@ impl Discovery {
             Ok((follower.map_err(refusal)?, Lease::new(ending, grant, held)))
         };
         match opened.await {
-            Ok((follower, lease)) => Answers::open(follower, view, lease, call).await,
+            Ok((follower, lease)) => AnswerStream::open(follower, view, lease, call).await,
             Err(status) => {
                 call.end(Status::code(&status));
                 Err(status)
@@ -54,7 +54,7 @@ impl Discovery {
     }
 }
 
-/// What a client asks.
+/// A client's request.
 pub(super) struct Question {
     pub(super) target: PathTarget,
     /// The client's own place, where the answer depends on it.

@@ -1,8 +1,8 @@
 //! `io.linkerd.proxy.outbound.OutboundPolicies`, where it is not forwarded to Linkerd's controller.
 
 use super::discovery::{Discovery, MAX_REQUEST, Question};
-use super::stream::Answers;
-use super::view::{Told, View};
+use super::stream::AnswerStream;
+use super::view::{LastMessage, View};
 use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::metrics::Method;
 use futures_util::future::BoxFuture;
@@ -36,14 +36,14 @@ impl OutboundService {
         request: Request<TrafficSpec>,
     ) -> Result<Response<impl Stream<Item = Result<Payload, Status>> + Send + use<>>, Status> {
         let answers = self.open(Method::OUTBOUND_WATCH, request).await?;
-        Ok(Response::new(stream::unfold(answers, Answers::next)))
+        Ok(Response::new(stream::unfold(answers, AnswerStream::next)))
     }
 
     async fn open(
         self,
         method: Method,
         request: Request<TrafficSpec>,
-    ) -> Result<Box<Answers>, Status> {
+    ) -> Result<Box<AnswerStream>, Status> {
         let Self(discovery) = self;
         let mut call = discovery.core.metrics.call(method);
         call.received();
@@ -51,7 +51,7 @@ impl OutboundService {
             call.end(tonic::Code::InvalidArgument);
             Status::invalid_argument(error.to_string())
         })?;
-        let view = View::Policy(Told::nothing(&target, &discovery.domain));
+        let view = View::Policy(LastMessage::nothing(&target, &discovery.domain));
         // A client that cannot be read is nowhere, as one without a context token is.
         let pod = parse_workload(&request.get_ref().source_workload).ok();
         let question = Question { target, client: ContextToken { pod, node: None }, view };

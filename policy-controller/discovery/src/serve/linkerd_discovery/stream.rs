@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 
 /// An open stream.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct AnswerStream {
     follower: Follower,
     view: View,
     /// Messages of the last answer that are not sent yet.
@@ -25,7 +25,7 @@ pub(super) struct Answers {
     ended: bool,
 }
 
-/// What an open stream depends on.
+/// The conditions under which a stream stays open.
 #[derive(Debug)]
 pub(super) struct Lease {
     /// Cancelled when the connection is to end.
@@ -41,7 +41,7 @@ impl Lease {
     }
 }
 
-impl Answers {
+impl AnswerStream {
     /// Opens a stream with its first answer.
     pub(super) async fn open(
         follower: Follower,

@@ -1,4 +1,4 @@
-//! What a client is told of an answer, by the method that it called.
+//! The messages about an answer, by the method that the client called.
 
 use bytes::Bytes;
 use policy_core::{Destination, ServiceName};
@@ -9,26 +9,26 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use tonic::Status;
 
-/// A method, and what its client has been told.
+/// A method, and what its client has.
 #[derive(Debug)]
 pub(super) enum View {
     /// `Destination.Get`: the endpoints that the client has; absent: nothing yet.
     Endpoints(Option<Arc<PublishedDestination>>),
     /// `Destination.GetProfile`.
-    Profile(Told),
+    Profile(LastMessage),
     /// `OutboundPolicies.Get` and `Watch`.
-    Policy(Told),
+    Policy(LastMessage),
 }
 
-/// A message about a port, sent whole.
+/// The last message about a port, which is sent whole.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct LastMessage {
     port: NonZeroU16,
     domain: Arc<str>,
     last: Option<Bytes>,
 }
 
-impl Told {
+impl LastMessage {
     /// Nothing yet about the port of `target`. `domain` ends the names of Services.
     pub(super) fn nothing(target: &PathTarget, domain: &Arc<str>) -> Self {
         let port = match target {
@@ -67,14 +67,14 @@ impl View {
                 *had = Some(now.clone());
                 Ok(messages.iter().map(|message| message.encode_to_vec().into()).collect())
             }
-            Self::Profile(told) => {
-                let profile = profile(destination, told.port, &told.domain);
-                Ok(told.news(&profile))
+            Self::Profile(sent) => {
+                let profile = profile(destination, sent.port, &sent.domain);
+                Ok(sent.news(&profile))
             }
-            Self::Policy(told) => {
+            Self::Policy(sent) => {
                 let service = service(destination)?;
                 let opaque = is_opaque(destination);
-                Ok(told.news(&outbound_policy(service, told.port, opaque, &told.domain)))
+                Ok(sent.news(&outbound_policy(service, last.port, opaque, &last.domain)))
             }
         }
     }
