@@ -74,7 +74,7 @@ impl View {
             Self::Policy(sent) => {
                 let service = service(destination)?;
                 let opaque = is_opaque(destination);
-                Ok(sent.news(&outbound_policy(service, last.port, opaque, &last.domain)))
+                Ok(sent.news(&outbound_policy(service, sent.port, opaque, &sent.domain)))
             }
         }
     }
