@@ -244,7 +244,7 @@ fn service(number: usize) -> Value {
 fn slice(number: usize, first: bool) -> Value {
     let endpoint = |pod: usize| {
         json!({
-            "addresses": [pod_address(number * 10 + pod)], "nodeName": format!("n{pod}"),
+            "addresses": [pod_address(number.saturating_mul(10).saturating_add(pod))], "nodeName": format!("n{pod}"),
             "conditions": {"ready": pod != 0 || first}, "targetRef": {"kind": "Pod"},
         })
     };
