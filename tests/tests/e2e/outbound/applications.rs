@@ -1,0 +1,66 @@
+//! Applications call Services, pods and names as before, and policies about identities hold.
+
+use super::super::away::controller_stays;
+use super::super::clients::Got;
+use super::super::world::{eventually, node};
+use super::{CLOSED, admits, call, workloads};
+
+#[tokio::test]
+async fn applications_call_with_the_identity_of_their_service_account() {
+    let Some(node) = node().await else { return };
+    let _stays = controller_stays().await;
+    let names = [("web", ""), ("granted", ""), ("stranger", "")];
+    let namespace = workloads(node, "calls", CLOSED, &names).await;
+    node.apply(&admits(&namespace, "web", &["granted"])).await.unwrap();
+    let pod = node.pod(&namespace, "web").await.unwrap();
+    let address = pod["status"]["podIP"].as_str().unwrap();
+    let ways = [
+        format!("http://web.{namespace}.svc.cluster.local/page"),
+        format!("http://web.{namespace}/page"),
+        format!("http://{address}:8080/page"),
+    ];
+    for url in &ways {
+        // A Service is reachable once DNS and the controller know of it.
+        eventually(url, Got::Status(200), || call(node, &namespace, "granted", url)).await;
+        assert_eq!(call(node, &namespace, "stranger", url).await, Got::Status(403), "{url}");
+    }
+    // A port that the Service does not declare is nobody's.
+    let undeclared = format!("http://web.{namespace}:81/page");
+    assert_eq!(call(node, &namespace, "granted", &undeclared).await, Got::Nothing);
+    node.remove_namespace(&namespace).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pod_without_the_outbound_half_is_a_stranger_and_still_calls_in_plaintext() {
+    let Some(node) = node().await else { return };
+    let _stays = controller_stays().await;
+    let none = "portcullis.dev/outbound: disabled";
+    let outside = "portcullis.dev/inject: disabled";
+    let names = [("web", ""), ("granted", none), ("plain", outside), ("other", "")];
+    let namespace = workloads(node, "plain", CLOSED, &names).await;
+    node.apply(&admits(&namespace, "web", &["granted", "other"])).await.unwrap();
+    let (web, plain) =
+        (format!("http://web.{namespace}/page"), format!("http://plain.{namespace}/page"));
+    eventually("meshed", Got::Status(200), || call(node, &namespace, "other", &web)).await;
+    assert_eq!(call(node, &namespace, "granted", &web).await, Got::Status(403), "no identity");
+    assert_eq!(call(node, &namespace, "plain", &web).await, Got::Status(403), "no sidecar");
+    // Whoever is not meshed is reached as he is.
+    for from in ["other", "granted", "plain"] {
+        assert_eq!(call(node, &namespace, from, &plain).await, Got::Status(200), "{from}");
+    }
+    node.remove_namespace(&namespace).await.unwrap();
+}
+
+/// A caller is judged alike, whichever replica is chosen.
+#[tokio::test]
+async fn a_service_that_leads_to_the_caller_itself_is_under_its_own_policy() {
+    let Some(node) = node().await else { return };
+    let _stays = controller_stays().await;
+    let namespace = workloads(node, "itself", CLOSED, &[("own", ""), ("web", "")]).await;
+    node.apply(&admits(&namespace, "own", &["own"])).await.unwrap();
+    node.apply(&admits(&namespace, "web", &["own"])).await.unwrap();
+    let url = |name: &str| format!("http://{name}.{namespace}/page");
+    eventually("itself", Got::Status(200), || call(node, &namespace, "own", &url("own"))).await;
+    assert_eq!(call(node, &namespace, "web", &url("web")).await, Got::Status(403));
+    node.remove_namespace(&namespace).await.unwrap();
+}
