@@ -10,11 +10,13 @@
 mod demand;
 mod entries;
 mod entry;
+mod settings;
 #[cfg(test)]
 mod tests;
 
 pub use demand::Demand;
 pub use entry::Knowledge;
+pub use settings::TableSettings;
 
 use entries::Entries;
 use entry::Entry;
@@ -24,33 +26,8 @@ use policy_core::network::fold_mapped;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
-
-/// Bounds of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableSettings {
-    /// The largest number of entries.
-    pub max_entries: usize,
-    /// Time for which the entry of a Service stays without connections.
-    pub keep_services: Duration,
-    /// Time for which any other entry stays without connections.
-    pub keep_addresses: Duration,
-    /// Time for which "not meshed" stays known after the controller was lost.
-    pub stale_unmeshed: Duration,
-}
-
-impl Default for TableSettings {
-    fn default() -> Self {
-        Self {
-            max_entries: 4096,
-            keep_services: Duration::from_secs(600),
-            keep_addresses: Duration::from_secs(60),
-            stale_unmeshed: Duration::from_secs(10),
-        }
-    }
-}
 
 /// The error of a new destination while every entry of the table has connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -179,6 +156,36 @@ impl<B> DestinationTable<B> {
         if self.shared.entries.lock().sweep(&self.shared.settings, Instant::now()) {
             self.shared.demand_changed();
         }
+    }
+}
+
+impl<B: Send> Demand for DestinationTable<B> {
+    fn demand(&self) -> watch::Receiver<u64> {
+        self.demand()
+    }
+
+    fn wanted(&self) -> Vec<(SocketAddr, u64)> {
+        self.wanted()
+    }
+
+    fn answer(&self, address: SocketAddr, destination: Arc<Destination>) {
+        self.answer(address, destination);
+    }
+
+    fn refuse(&self, address: SocketAddr, reason: &str) {
+        self.refuse(address, reason);
+    }
+
+    fn lose(&self, address: SocketAddr) {
+        self.lose(address);
+    }
+
+    fn lose_all(&self) {
+        self.lose_all();
+    }
+
+    fn sweep(&self) {
+        self.sweep();
     }
 }
 

@@ -327,6 +327,11 @@ fn linkerds_messages_are_policies_or_are_refused() {
 }
 
 #[test]
+fn answers_about_destinations_are_taken_whole_or_not_at_all() {
+    replay("destination");
+}
+
+#[test]
 fn native_updates_are_applied_whole_or_not_at_all() {
     replay("native");
 }

@@ -25,7 +25,7 @@ use futures_util::stream::Stream;
 use policy_engine::Destinations;
 use policy_proto::messages::DestinationRequest;
 use policy_proto::messages::destination_discovery_server::SERVICE_NAME;
-use session::Session;
+use session::DestinationSession;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -64,7 +64,13 @@ impl Destination {
         tokio::spawn(async move {
             let Self { answers, destinations } = self;
             let handles = (answers, destinations);
-            let run = Session::run(handles, inbound, &sender, &call, (connected.ending, caller));
+            let run = DestinationSession::run(
+                handles,
+                inbound,
+                &sender,
+                &call,
+                (connected.ending, caller),
+            );
             let ended = run.await;
             call.end(ended.as_ref().map_or_else(Status::code, |()| Code::Ok));
             if let Err(status) = ended {

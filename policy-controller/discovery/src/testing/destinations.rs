@@ -9,6 +9,7 @@ use policy_engine::{
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 type Channel = latest::Sender<Arc<PublishedDestination>>;
@@ -88,6 +89,6 @@ impl DestinationIndex {
 
 fn question(address: &str, scope: DestinationScope) -> DestinationQuestion {
     let address: SocketAddr = address.parse().unwrap();
-    let port = super::port(address.port());
+    let port = NonZeroU16::new(address.port()).unwrap();
     DestinationQuestion::Address(DestinationKey { address: address.ip(), port, scope })
 }

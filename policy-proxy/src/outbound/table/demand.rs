@@ -1,13 +1,13 @@
 //! A table as the client of discovery sees it, whatever the data path keeps in it.
 
-use super::DestinationTable;
 use policy_core::destination::Destination;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The destinations that are asked for, and the taker of the answers. The methods are those of [`DestinationTable`].
+/// The destinations that are asked for, and the taker of the answers. The methods are
+/// those of the table.
 pub trait Demand: fmt::Debug + Send + Sync {
     /// Returns the count of changes of [`wanted`](Self::wanted).
     fn demand(&self) -> watch::Receiver<u64>;
@@ -23,34 +23,4 @@ pub trait Demand: fmt::Debug + Send + Sync {
     fn lose_all(&self);
     /// Drops what was not used for its time.
     fn sweep(&self);
-}
-
-impl<B: Send> Demand for DestinationTable<B> {
-    fn demand(&self) -> watch::Receiver<u64> {
-        self.demand()
-    }
-
-    fn wanted(&self) -> Vec<(SocketAddr, u64)> {
-        self.wanted()
-    }
-
-    fn answer(&self, address: SocketAddr, destination: Arc<Destination>) {
-        self.answer(address, destination);
-    }
-
-    fn refuse(&self, address: SocketAddr, reason: &str) {
-        self.refuse(address, reason);
-    }
-
-    fn lose(&self, address: SocketAddr) {
-        self.lose(address);
-    }
-
-    fn lose_all(&self) {
-        self.lose_all();
-    }
-
-    fn sweep(&self) {
-        self.sweep();
-    }
 }

@@ -1,7 +1,7 @@
 //! The entries of a table: which are in use, and which goes first.
 
-use super::TableSettings;
 use super::entry::Entry;
+use super::settings::TableSettings;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;

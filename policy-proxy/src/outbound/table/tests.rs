@@ -6,6 +6,7 @@ use policy_core::destination::{
     Endpoint, EndpointMesh, PlaintextReason, ServiceDestination, ServiceName,
 };
 use std::num::NonZeroU16;
+use std::time::Duration;
 use tokio::time::advance;
 
 type Table = DestinationTable<Vec<u32>>;

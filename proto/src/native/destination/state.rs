@@ -1,6 +1,7 @@
 //! The client's side of one lookup: answers, whole and as changes, one after the other.
 
-use super::{MAX_ENDPOINTS_IN_ALL, read};
+use super::bounds::MAX_ENDPOINTS_IN_ALL;
+use super::read;
 use crate::error::{At, DecodeError, Result};
 use crate::messages as m;
 use crate::native::read::set;

@@ -1,6 +1,6 @@
 //! From the model to messages. Every field of every type is named.
 
-use super::MAX_ENDPOINTS;
+use super::bounds::MAX_ENDPOINTS;
 use crate::messages as m;
 use crate::messages::destination_response::Kind;
 use crate::native::write::{address as address_bytes, duration};

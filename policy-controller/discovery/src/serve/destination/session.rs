@@ -29,10 +29,10 @@ use tonic::{Status, Streaming};
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The sending half of the response stream.
-type MessageSender = slot::Sender<Result<Payload, Status>>;
+type AnswerSender = slot::Sender<Result<Payload, Status>>;
 
 /// A stream.
-pub(super) struct Session {
+pub(super) struct DestinationSession {
     answers: Answers,
     destinations: Destinations,
     workload: WorkloadKey,
@@ -57,7 +57,7 @@ enum Due {
     Released(u32),
 }
 
-impl Session {
+impl DestinationSession {
     /// Serves a client until it disconnects, the workload is deleted, or `ending` is cancelled.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Session {
     pub(super) async fn run(
         handles: (Answers, Destinations),
         mut inbound: Streaming<DestinationRequest>,
-        out: &MessageSender,
+        out: &AnswerSender,
         call: &Call,
         (ending, caller): (CancellationToken, Caller),
     ) -> Result<(), Status> {
