@@ -101,9 +101,25 @@ spec: {identities: [load.bench.serviceaccount.identity.linkerd.cluster.local]}
 ";
 
 /// The manifests of the client's side: two pods in the mesh, and a Service of each of the addresses,
-/// which are those of the pod that serves.
-pub fn destinations(http: SocketAddr, raw: SocketAddr) -> String {
-    let mut text = MESH.to_owned();
+/// which are those of the pod that serves. With the port of its sidecar the raw port is opaque: it is
+/// reached by the sidecar's port and a transport header.
+pub fn destinations(http: SocketAddr, raw: SocketAddr, sidecar: Option<u16>) -> String {
+    let mut text = MESH.replace("4143", &sidecar.unwrap_or(4143).to_string());
+    if sidecar.is_some() {
+        let port = raw.port();
+        // Writing to a string cannot fail.
+        _ = write!(
+            text,
+            "---\napiVersion: policy.linkerd.io/v1alpha1\nkind: NetworkAuthentication\n\
+             metadata: {{name: anybody, namespace: bench}}\n\
+             spec: {{networks: [{{cidr: 127.0.0.0/8}}]}}\n\
+             ---\napiVersion: policy.linkerd.io/v1beta3\nkind: Server\n\
+             metadata: {{name: raw, namespace: bench}}\n\
+             spec: {{podSelector: {{matchLabels: {{app: web}}}}, port: {port}, \
+             proxyProtocol: opaque}}\n"
+        );
+        grant(&mut text, "Server", "raw", "anybody");
+    }
     let [first, second] = SERVICES;
     for (name, address, to) in [("http", first, http), ("raw", second, raw)] {
         let cluster = address.split(':').next().unwrap_or(address);
@@ -218,11 +234,14 @@ mod tests {
     #[test]
     fn a_service_leads_to_the_address_it_is_made_for() {
         let to = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let text = destinations(to(4001), to(4002));
+        let text = destinations(to(4001), to(4002), None);
         for (service, port) in [("10.96.0.1", 4001), ("10.96.0.2", 4002)] {
             assert_eq!(text.matches(&format!("clusterIPs: [{service}]")).count(), 1);
             assert_eq!(text.matches(&format!("port: {port},")).count(), 1);
         }
+        assert!(text.contains(r#""inboundPort":4143"#) && !text.contains("opaque"));
+        let text = destinations(to(4001), to(4002), Some(5000));
+        assert!(text.contains(r#""inboundPort":5000"#) && text.contains("proxyProtocol: opaque"));
     }
 
     #[test]

@@ -161,13 +161,8 @@ fn outbound() -> Vec<Case> {
 fn pair() -> Vec<Case> {
     let pair = Case { side: Side::Pair, entry: Entry::OutHttp, ..BASE };
     let http1 = |name, title, new_connection| Case { name, title, new_connection, ..pair.clone() };
-    let raw = |name, title, protocol| Case {
-        name,
-        title,
-        protocol,
-        entry: Entry::OutRaw,
-        ..pair.clone()
-    };
+    let opaque = Case { side: Side::OpaquePair, entry: Entry::OutRaw, ..pair.clone() };
+    let raw = |name, title, protocol| Case { name, title, protocol, ..opaque.clone() };
     vec![
         http1("pair-http1", "the pair, HTTP/1.1", false),
         http1("pair-connect", "the pair, a new connection per request", true),

@@ -3,7 +3,7 @@
 use super::ports::{Ports, free};
 use super::programs::Kind;
 use super::proxy::Proxy;
-use super::setup::{PATIENCE, Setup, Upstreams};
+use super::setup::{PATIENCE, Setup, Side, Upstreams};
 use crate::certificates;
 use crate::child::Launch;
 use crate::policy::{self, Controller};
@@ -41,10 +41,29 @@ pub(super) fn start(setup: &Setup<'_>, mut ports: Ports) -> anyhow::Result<Proxy
     run(setup, ports, controller, &server)
 }
 
+/// The sidecar of a pod with an opaque port, which is reached by the sidecar's own port.
+pub(super) fn opaque(setup: &Setup<'_>, mut ports: Ports) -> anyhow::Result<Proxy> {
+    let (http, raw) = (setup.application.http, setup.application.raw);
+    let manifests = policy::destinations(http, raw, Some(ports.http1.port()));
+    let folder = setup.folder.join("manifests");
+    let controller = Controller::start(&setup.programs.controller, &folder, &manifests)?;
+    // Endpoints are at the application's own ports.
+    (ports.tls1, ports.raw_tls) = (http, raw);
+    let server = Own {
+        name: "portcullis",
+        workload: policy::WORKLOAD,
+        certificate: "server",
+        identity: policy::IDENTITY,
+        listeners: ["--listen".to_owned(), ports.http1.to_string()],
+    };
+    run(setup, ports, controller, &server)
+}
+
 /// The sidecar of a client, whose controller says what two Services are: the addresses `to`, of a pod
 /// in the mesh.
 pub(super) fn outbound(setup: &Setup<'_>, ports: Ports, to: Upstreams) -> anyhow::Result<Proxy> {
-    let manifests = policy::destinations(to.http, to.raw);
+    let sidecar = (setup.side == Side::OpaquePair).then(|| ports.http1.port());
+    let manifests = policy::destinations(to.http, to.raw, sidecar);
     let folder = setup.folder.join("destinations");
     let controller = Controller::start(&setup.programs.controller, &folder, &manifests)?;
     let [http, raw] = policy::SERVICES;

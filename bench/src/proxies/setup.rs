@@ -42,6 +42,8 @@ pub enum Side {
     Outbound,
     /// Both, one behind the other.
     Pair,
+    /// Both, with a port that is opaque to ours.
+    OpaquePair,
 }
 
 impl Application {

@@ -21,7 +21,7 @@ impl Proxy {
         match setup.side {
             Side::Inbound => Self::inbound(kind, setup, ports),
             Side::Outbound => Self::outbound(kind, setup, ports, setup.application.secure),
-            Side::Pair => {
+            Side::Pair | Side::OpaquePair => {
                 let server = Self::inbound(kind, setup, ports)?;
                 let Ports { tls1, raw_tls, .. } = server.ports;
                 let to = Upstreams { http: tls1, raw: raw_tls };
@@ -35,6 +35,7 @@ impl Proxy {
 
     fn inbound(kind: Kind, setup: &Setup<'_>, ports: Ports) -> anyhow::Result<Self> {
         let mut proxy = match kind {
+            Kind::Portcullis if setup.side == Side::OpaquePair => portcullis::opaque(setup, ports)?,
             Kind::Portcullis => portcullis::start(setup, ports)?,
             Kind::Bare => {
                 let addresses = [ports.http1.to_string(), setup.application.http.to_string()];
