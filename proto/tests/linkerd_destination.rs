@@ -687,7 +687,7 @@ fn the_first_message_is_complete_and_large_sets_come_in_parts() {
         let no_endpoints = destination::NoEndpoints { exists };
         let no_endpoints = destination::update::Update::NoEndpoints(no_endpoints);
         let message = destination::Update { update: Some(no_endpoints) };
-        assert_eq!(updates(None, &none), [message.clone()]);
+        assert_eq!(updates(None, &none), std::slice::from_ref(&message));
         assert_eq!(updates(Some(&fewer), &none), [message]);
         assert_eq!(updates(Some(&none), &none), []);
     }

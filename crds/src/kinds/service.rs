@@ -149,9 +149,9 @@ fn port(node: &JsonNode<'_>) -> Option<Option<ServicePort>> {
 
 /// The port of the pods, by number or name.
 fn target(node: &JsonNode<'_>) -> Option<PortRef> {
-    match node.value() {
-        Value::String(name) => Some(PortRef::Name(shared(name))),
-        _ => number(node).map(PortRef::Number),
+    match node.value().as_str() {
+        Some(name) => Some(PortRef::Name(shared(name))),
+        None => number(node).map(PortRef::Number),
     }
 }
 

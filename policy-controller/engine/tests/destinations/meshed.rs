@@ -22,7 +22,10 @@ fn on_port(config: &ControllerConfig, objects: &[Value], number: u16) -> Endpoin
             assert_eq!(endpoint, with_mesh(&address, mesh.clone()));
             mesh
         }
-        other => panic!("{other:?}"),
+        other @ (Destination::Unknown
+        | Destination::Node
+        | Destination::UndeclaredPort(_)
+        | Destination::Service(_)) => panic!("{other:?}"),
     }
 }
 

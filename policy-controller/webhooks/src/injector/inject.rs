@@ -1,7 +1,7 @@
 //! Decides on the injection of a pod.
 
 use super::effective_config::{EffectiveConfig, is_mesh_only};
-use super::opt_in::{NamespaceContext, decide};
+use super::opt_in::{NamespaceContext, StringMap, decide};
 use super::settings::{Bypass, Settings};
 use super::skip_reason::{self, SkipReason};
 use super::{bypass, container, element, mark, names, probe};
@@ -84,19 +84,8 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     if !errors.is_empty() {
         return Outcome::Refused(errors);
     }
-    match skip_reason::reason(pod) {
-        Some(reason @ SkipReason::AlreadyInjected { .. }) => {
-            let bypasses = bypass::bypasses_of_injected(pod, &annotations, context, settings);
-            return bypass_refusal(bypasses, settings, &mut warnings).unwrap_or_else(|| {
-                let mesh_only = is_mesh_only(&annotations, context, &settings.defaults);
-                already_injected(pod, context, reason, mesh_only, warnings)
-            });
-        }
-        Some(reason) => {
-            warnings.extend(reason.warning());
-            return Outcome::Skipped { reason, warnings, unmarked: None };
-        }
-        None => {}
+    if let Some(reason) = skip_reason::reason(pod) {
+        return left_as_it_is(pod, reason, (&annotations, context), settings, warnings);
     }
     let native = settings.native;
     let config = match EffectiveConfig::of(pod, &annotations, context, &settings.defaults, native) {
@@ -121,6 +110,26 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     container::add(&mut injected, &config, settings, &tcp_probes);
     mark::write(&mut injected, context);
     Outcome::Injected { pod: Box::new(injected), warnings }
+}
+
+/// Returns the outcome for a pod that is not injected for `reason`. One that is injected already is
+/// brought up to date.
+fn left_as_it_is(
+    pod: &Value,
+    reason: SkipReason,
+    (annotations, context): (&StringMap, &NamespaceContext),
+    settings: &Settings,
+    mut warnings: Vec<String>,
+) -> Outcome {
+    if !matches!(reason, SkipReason::AlreadyInjected { .. }) {
+        warnings.extend(reason.warning());
+        return Outcome::Skipped { reason, warnings, unmarked: None };
+    }
+    let bypasses = bypass::bypasses_of_injected(pod, annotations, context, settings);
+    bypass_refusal(bypasses, settings, &mut warnings).unwrap_or_else(|| {
+        let mesh_only = is_mesh_only(annotations, context, &settings.defaults);
+        already_injected(pod, context, reason, mesh_only, warnings)
+    })
 }
 
 /// Returns the refusal of a pod with bypasses, or adds them to the warnings if they are allowed.

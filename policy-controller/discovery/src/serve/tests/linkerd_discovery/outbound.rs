@@ -25,7 +25,9 @@ fn leads_to(policy: &OutboundPolicy) -> (String, bool) {
     let (bytes, opaque) = match policy.protocol.clone().unwrap().kind.unwrap() {
         Kind::Detect(detect) => (detect.opaque.unwrap(), false),
         Kind::Opaque(bytes) => (bytes, true),
-        other => panic!("{other:?}"),
+        other @ (Kind::Http1(_) | Kind::Http2(_) | Kind::Grpc(_) | Kind::Tls(_)) => {
+            panic!("{other:?}")
+        }
     };
     let distribution = bytes.routes[0].rules[0].backends.clone().unwrap().kind.unwrap();
     let Distribution::FirstAvailable(first) = distribution else { panic!("{distribution:?}") };
