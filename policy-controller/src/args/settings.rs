@@ -61,6 +61,16 @@ pub enum SourceSettings {
     Cluster(Box<ClusterSettings>),
 }
 
+impl SourceSettings {
+    /// The settings of the cluster, if it is one.
+    pub(crate) fn cluster(&self) -> Option<Box<ClusterSettings>> {
+        match self {
+            Self::Cluster(cluster) => Some(cluster.clone()),
+            Self::Directory(_) => None,
+        }
+    }
+}
+
 /// A cluster as the source of objects.
 #[derive(Clone, Debug)]
 pub struct ClusterSettings {

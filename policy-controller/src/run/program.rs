@@ -79,16 +79,13 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let readiness = Readiness::default();
     let listed = readiness.require("objects have not been listed completely");
     let serving = readiness.require("the gRPC port is not open");
-    let port =
-        AdminPort::open(settings.admin, settings.guard.is_some(), readiness.clone(), &supervisor)
-            .await?;
+    let is_guarded = settings.guard.is_some();
+    let port = AdminPort::open(settings.admin, is_guarded, readiness.clone(), &supervisor).await?;
     let admin = port.admin.clone();
-
-    let Settings { source, controller, serve, auth, replicas, outbound, guard, .. } = settings;
-    let cluster = match &source {
-        SourceSettings::Cluster(cluster) => Some(cluster.clone()),
-        SourceSettings::Directory(_) => None,
-    };
+    let Settings {
+        source, controller, serve, auth, replicas, outbound, guard, cluster_domain, ..
+    } = settings;
+    let cluster = source.cluster();
     let cluster_tasks = match &cluster {
         Some(cluster) => Some(ClusterTasks::new(cluster).await?),
         None => None,
@@ -96,8 +93,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     report_limitations(&readiness, cluster.as_deref(), &auth);
     report_preset(&controller);
     let (stale, stale_receiver) = watch::channel(StaleNotice::default());
-    let warn =
-        cluster_tasks.as_ref().map(|cluster_tasks| Box::new(cluster_tasks.warn_stale()) as Warn);
+    let warn = cluster_tasks.as_ref().map(|tasks| Box::new(tasks.warn_stale()) as Warn);
     let observer =
         WatchObserver { admin: admin.clone(), stale, warn, supervisor: supervisor.clone() };
     let mut index = tokio::select! {
@@ -106,7 +102,6 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     };
     admin.show(index.handles.policies.clone());
     admin.register(|registry| index.handles.metrics.register(registry));
-
     let client = cluster_tasks.as_ref().map(|cluster_tasks| cluster_tasks.client.clone());
     let reviewer = match &cluster {
         Some(cluster) if reviews(Some(cluster)) => Some(cluster.args.connect().await?),
