@@ -132,7 +132,10 @@ fn leads_to(policy: OutboundPolicy) -> (String, bool) {
     let (bytes, only) = match policy.protocol.unwrap().kind.unwrap() {
         proxy_protocol::Kind::Detect(detect) => (detect.opaque.unwrap(), false),
         proxy_protocol::Kind::Opaque(bytes) => (bytes, true),
-        other => panic!("{other:?}"),
+        other @ (proxy_protocol::Kind::Http1(_)
+        | proxy_protocol::Kind::Http2(_)
+        | proxy_protocol::Kind::Grpc(_)
+        | proxy_protocol::Kind::Tls(_)) => panic!("{other:?}"),
     };
     let distribution = bytes.routes[0].rules[0].backends.clone().unwrap().kind.unwrap();
     let opaque_route::distribution::Kind::FirstAvailable(first) = distribution else {
@@ -200,6 +203,37 @@ fn service(name: &str, port: u32) -> Option<Metadata> {
     Some(Metadata { kind: Some(metadata::Kind::Resource(resource)) })
 }
 
+/// A Service's profile names it, a pod's has its endpoint, and nobody's is empty.
+async fn profiles_are_as_expected(
+    destinations: &mut DestinationClient<Channel>,
+    database: WeightedAddr,
+) {
+    let web = "web.shop.svc.cluster.local:80";
+    let of_service = DestinationProfile {
+        fully_qualified_name: "web.shop.svc.cluster.local".into(),
+        parent_ref: service("web", 80),
+        ..DestinationProfile::default()
+    };
+    let endpoint = |endpoint: WeightedAddr, opaque_protocol| DestinationProfile {
+        endpoint: Some(endpoint),
+        opaque_protocol,
+        ..DestinationProfile::default()
+    };
+    let profiles = [
+        ("10.96.0.10:80", of_service.clone()),
+        (web, of_service),
+        ("10.42.1.7:8080", endpoint(meshed("10.42.1.7:8080", "web-1", "web", http()), false)),
+        ("10.42.1.8:8080", endpoint(plain("10.42.1.8:8080", "web-2"), false)),
+        ("10.42.1.9:3306", endpoint(database, true)),
+        ("192.0.2.1:443", DestinationProfile::default()),
+        ("www.example.com:443", DestinationProfile::default()),
+    ];
+    for (path, expected) in profiles {
+        let mut stream = soon(destinations.get_profile(lookup(path))).await.unwrap().into_inner();
+        assert_eq!(next(&mut stream).await, expected, "{path}");
+    }
+}
+
 /// As Linkerd's proxy does for each connection: the policy of the address and its profile, then the
 /// endpoints of the name that the policy leads to.
 #[tokio::test]
@@ -230,29 +264,7 @@ async fn a_client_of_linkerds_api_finds_the_pods_of_a_service() {
         assert_eq!(leads_to(policy), (path.to_owned(), opaque));
     }
 
-    let of_service = DestinationProfile {
-        fully_qualified_name: "web.shop.svc.cluster.local".into(),
-        parent_ref: service("web", 80),
-        ..DestinationProfile::default()
-    };
-    let endpoint = |endpoint: WeightedAddr, opaque_protocol| DestinationProfile {
-        endpoint: Some(endpoint),
-        opaque_protocol,
-        ..DestinationProfile::default()
-    };
-    let profiles = [
-        ("10.96.0.10:80", of_service.clone()),
-        (web, of_service),
-        ("10.42.1.7:8080", endpoint(meshed("10.42.1.7:8080", "web-1", "web", http()), false)),
-        ("10.42.1.8:8080", endpoint(plain("10.42.1.8:8080", "web-2"), false)),
-        ("10.42.1.9:3306", endpoint(database, true)),
-        ("192.0.2.1:443", DestinationProfile::default()),
-        ("www.example.com:443", DestinationProfile::default()),
-    ];
-    for (path, expected) in profiles {
-        let mut stream = soon(destinations.get_profile(lookup(path))).await.unwrap().into_inner();
-        assert_eq!(next(&mut stream).await, expected, "{path}");
-    }
+    profiles_are_as_expected(&mut destinations, database).await;
     // No policy sends a client to a pod: it takes the endpoint of the profile.
     for address in ["10.42.1.7:8080", "192.0.2.1:443"] {
         let refusal = soon(policies.watch(at(address))).await.unwrap_err();
