@@ -1,7 +1,7 @@
 //! What outbound discovery reads, as typed values: Services, their endpoints, and the sidecars of
 //! pods.
 
-use crate::resource::PortRef;
+use crate::ports::PortRef;
 use crate::sidecar_mark::SidecarMark;
 use policy_core::AddressFamily;
 use std::collections::BTreeMap;

@@ -1,8 +1,18 @@
-//! Sets of ports.
+//! Ports by number or name, and sets of ports.
 
 use std::fmt;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// A port by number or by name. A numeric string is a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PortRef {
+    /// Number.
+    Number(NonZeroU16),
+    /// Name, case-sensitive.
+    Name(Arc<str>),
+}
 
 /// A set of ports, kept as ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

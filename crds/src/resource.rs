@@ -18,6 +18,7 @@ pub use crate::outbound::{
     EndpointSlice, PodSidecar, Service, ServicePort, SliceEndpoint, SlicePort,
 };
 pub use crate::path::PathPrefix;
+pub use crate::ports::PortRef;
 pub use crate::recorded::{Recorded, RecordedConnection, RecordedOrphan};
 pub use crate::requests::{
     GroupEntry, GroupInclude, GroupRoute, GrpcService, GrpcServiceBinding, GrpcServiceClass,
@@ -125,15 +126,6 @@ pub enum WorkloadSelector {
     Pods(LabelSelector),
     /// ExternalWorkloads by label.
     ExternalWorkloads(LabelSelector),
-}
-
-/// A port by number or by name. A numeric string is a name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum PortRef {
-    /// Number.
-    Number(NonZeroU16),
-    /// Name, case-sensitive.
-    Name(Arc<str>),
 }
 
 /// `proxyProtocol`.

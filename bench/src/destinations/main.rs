@@ -9,14 +9,16 @@
 mod clients;
 mod codec;
 mod report;
+mod round;
 mod server;
 
 use anyhow::ensure;
 use clap::{Parser, Subcommand};
 use clients::{Case, Clients, Way};
 use policy_bench::child::{Launch, Process};
-use policy_bench::process::{self, Memory};
+use policy_bench::process;
 use policy_bench::{limits, stats};
+use round::Round;
 use server::Settings;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -65,25 +67,6 @@ enum Part {
         #[command(flatten)]
         settings: Settings,
     },
-}
-
-/// Results of a round.
-#[derive(Clone, Copy, Debug)]
-struct Round {
-    /// Memory of the server: without clients, with idle connections, with every subscription.
-    empty: Memory,
-    connected: Memory,
-    subscribed: Memory,
-    /// From the first lookup to the last first answer, and the server's processor time meanwhile.
-    opened: Duration,
-    opening: Duration,
-    /// From the end of the server to the last first answer of the next one; processor time of the new
-    /// server and of the clients; connections that were tried; memory of the new server.
-    back: Duration,
-    returning: Duration,
-    spent: Duration,
-    attempts: usize,
-    again: Memory,
 }
 
 fn main() -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
 //! The tables for people, the JSON for programs.
 
-use crate::Round;
 use crate::clients::Case;
+use crate::round::Round;
 use policy_bench::process::Memory;
 use policy_bench::report::{Cell, Document, Table};
 use policy_bench::stats::{Spread, number, wide};

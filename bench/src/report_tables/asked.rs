@@ -1,52 +1,14 @@
 //! The figures that were asked for, and what was measured of them: one table, made of what each
 //! measurement wrote.
 
+mod figure;
 mod mesh;
 
+use figure::{Cases, ENVOY, Figure, HAPROXY, Limit, OURS, number, one, text};
 use policy_bench::load::Outcome;
-use policy_bench::report::{Cell, Document, Table};
+use policy_bench::report::{Document, Table};
 use policy_bench::stats::{self, Spread};
 use serde_json::Value;
-
-/// Limit of a value.
-#[derive(Clone, Copy, Debug)]
-enum Limit {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
-impl Limit {
-    fn holds(self, value: f64) -> bool {
-        match self {
-            Self::AtMost(limit) => value <= limit,
-            Self::AtLeast(limit) => value >= limit,
-        }
-    }
-}
-
-/// One figure.
-#[derive(Clone)]
-struct Figure {
-    name: String,
-    asked: String,
-    limit: Limit,
-    measured: Option<Spread>,
-}
-
-impl Figure {
-    fn new(name: &str, asked: &str, limit: Limit, measured: Option<Spread>) -> Self {
-        Self { name: name.to_owned(), asked: asked.to_owned(), limit, measured }
-    }
-
-    fn cells(self) -> [Cell; 4] {
-        let reached = match self.measured {
-            Some(Spread { median, .. }) if self.limit.holds(median) => "yes",
-            Some(_) => "**no**",
-            None => "not measured",
-        };
-        [self.name.into(), self.asked.into(), self.measured.into(), reached.into()]
-    }
-}
 
 /// The table. A figure is reached if its median is; the spread stands beside it.
 pub(crate) fn table(documents: &[Document]) -> Table {
@@ -65,10 +27,6 @@ pub(crate) fn table(documents: &[Document]) -> Table {
     all.into_iter().flatten().for_each(|figure| table.row(figure.cells()));
     table
 }
-
-const OURS: &str = "Portcullis";
-const HAPROXY: &str = "HAProxy";
-const ENVOY: &str = "Envoy";
 
 fn data_path(raw: &Value) -> Vec<Figure> {
     let cases = Cases(raw);
@@ -158,40 +116,6 @@ fn raw_tcp(cases: Cases<'_>) -> Vec<Figure> {
         Figure::new(&name, "at least 1", Limit::AtLeast(1.0), measured)
     };
     all.into_iter().map(figure).collect()
-}
-
-/// Single values of the data path's measurement.
-#[derive(Clone, Copy)]
-struct Cases<'a>(&'a Value);
-
-impl<'a> Cases<'a> {
-    /// Processor time per operation, round by round.
-    fn cpu(self, case: &str, proxy: &str) -> Vec<f64> {
-        self.rounds(case, proxy, "fast", Outcome::cpu)
-    }
-
-    /// Ours against another proxy's, of rounds of the same case.
-    fn against(self, case: &str, proxy: &str) -> Option<Spread> {
-        stats::ratio(&self.cpu(case, OURS), &self.cpu(case, proxy))
-    }
-
-    /// A figure of each round of a proxy in a case.
-    fn rounds(self, case: &str, proxy: &str, kind: &str, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
-        let outcomes = self.measured(case, proxy).and_then(|found| found.get(kind)).cloned();
-        let outcomes: Vec<Outcome> =
-            outcomes.and_then(|found| serde_json::from_value(found).ok()).unwrap_or_default();
-        outcomes.iter().map(of).collect()
-    }
-
-    fn resident(self, case: &str) -> Option<Spread> {
-        one(number(self.measured(case, OURS)?, "resident_bytes")? / 1_048_576.0)
-    }
-
-    fn measured(self, case: &str, proxy: &str) -> Option<&'a Value> {
-        let found = self.0.as_array()?.iter().find(|one| text(one, "case") == Some(case))?;
-        let proxies = found.get("proxies")?.as_array()?;
-        proxies.iter().find(|one| text(one, "proxy") == Some(proxy))
-    }
 }
 
 fn connections(raw: &Value) -> Vec<Figure> {
@@ -300,18 +224,6 @@ fn percentiles(values: &[f64], share: f64) -> Option<Spread> {
     Some(Spread { median: at(0.5)?, low: at(low)?, high: at(high)? })
 }
 
-fn one(value: f64) -> Option<Spread> {
-    Spread::of([value])
-}
-
-fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
-    value.get(name)?.as_str()
-}
-
-fn number(value: &Value, name: &str) -> Option<f64> {
-    value.get(name)?.as_f64()
-}
-
 fn numbers(value: Option<&Value>) -> Vec<f64> {
     let values = value.and_then(Value::as_array).map(Vec::as_slice);
     values.unwrap_or_default().iter().filter_map(Value::as_f64).collect()
@@ -320,6 +232,7 @@ fn numbers(value: Option<&Value>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use policy_bench::report::Cell;
     use serde_json::json;
 
     fn document(name: &str, raw: Value) -> Document {

@@ -68,6 +68,7 @@ fn grants_are_read_where_references_are_followed() {
 fn protobuf_stops_where_it_is_spoken() {
     let speaking = [
         "policy-proxy/src/discover/",
+        "policy-proxy/src/outbound/connect.rs",
         "policy-proxy/src/sidecar/direct.rs",
         "policy-proxy/tls/src/identity/certify.rs",
         "policy-proxy/tls/src/identity/workload_api.rs",

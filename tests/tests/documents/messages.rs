@@ -9,7 +9,7 @@ use policy_tests::sources::root;
 use std::collections::BTreeSet;
 
 /// Flags of other programs that ours call or tell about, with the program.
-const OTHERS: [(&str, &str); 12] = [
+const OTHERS: [(&str, &str); 13] = [
     ("--cacert", "curl"),
     ("--connect-to", "curl"),
     ("--install", "helm"),
@@ -18,6 +18,7 @@ const OTHERS: [(&str, &str); 12] = [
     ("--dport", "iptables"),
     ("--to-ports", "iptables"),
     ("--uid-owner", "iptables"),
+    ("--dst-type", "iptables"),
     ("--take-ownership", "helm"),
     ("--overwrite", "kubectl"),
     ("--exclude-imports", "buf"),

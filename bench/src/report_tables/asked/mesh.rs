@@ -1,6 +1,6 @@
 //! The outbound half of the mesh, and discovery of destinations.
 
-use super::{Cases, ENVOY, Figure, HAPROXY, Limit, OURS, number, text};
+use super::figure::{Cases, ENVOY, Figure, HAPROXY, Limit, OURS, number, text};
 use policy_bench::load::Outcome;
 use policy_bench::stats::{self, Spread};
 use serde_json::Value;

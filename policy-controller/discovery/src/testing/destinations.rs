@@ -51,7 +51,7 @@ impl DestinationIndex {
         published: PublishedDestination,
     ) {
         let service = ServiceName { namespace: "ns".into(), name: name.into() };
-        let key = ServicePortKey { service, port: super::port(port), scope };
+        let key = ServicePortKey { service, port: NonZeroU16::new(port).unwrap(), scope };
         let question = DestinationQuestion::Service(key);
         self.channel(&question, |channel| channel.send(Arc::new(published)));
     }
