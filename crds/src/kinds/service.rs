@@ -18,6 +18,10 @@ const DEFAULT_AFFINITY: i64 = 10_800;
 /// The longest that the API server allows.
 const MAX_AFFINITY: i64 = 86_400;
 
+/// The most other addresses of one Service. The API server bounds none of their lists, and each is
+/// kept and found by itself.
+const MAX_EXTERNAL: usize = 1024;
+
 /// A Service. Even if a part cannot be read, it claims the addresses that can: nothing else answers
 /// them.
 pub(super) fn read(input: &Input<'_>) -> Draft {
@@ -79,19 +83,20 @@ fn cluster_addresses<'a>(spec: &Fields<'a>) -> Vec<JsonNode<'a>> {
 /// Other addresses that nodes lead to the same endpoints. A load balancer that is a proxy gets the
 /// connections itself.
 fn external_addresses(spec: &Fields<'_>, status: Option<&Fields<'_>>) -> Vec<IpAddr> {
-    let mut addresses: Vec<IpAddr> = Vec::new();
-    let mut add = |node: JsonNode<'_>| {
-        let new = address(&node).filter(|address| !addresses.contains(address));
-        addresses.extend(new);
-    };
-    let external = spec.get("externalIPs").and_then(|node| node.list());
-    external.unwrap_or_default().into_iter().for_each(&mut add);
+    let external = spec.get("externalIPs").and_then(|node| node.list()).unwrap_or_default();
     let balancer = status.and_then(|status| section(status, "loadBalancer"));
     let ingress = balancer.and_then(|fields| fields.get("ingress")?.list()).unwrap_or_default();
-    for entry in ingress.iter().filter_map(|node| node.fields(AllowedFields::Any)) {
-        if !is(&entry, "ipMode", "Proxy") {
-            entry.get("ip").filter(|node| node.value() != "").into_iter().for_each(&mut add);
+    let entries = ingress.iter().filter_map(|node| node.fields(AllowedFields::Any));
+    let entries = entries.filter(|entry| !is(entry, "ipMode", "Proxy"));
+    let balanced = entries.filter_map(|entry| entry.get("ip").filter(|node| node.value() != ""));
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    for node in external.into_iter().chain(balanced) {
+        if addresses.len() >= MAX_EXTERNAL {
+            node.error(format!("follows {MAX_EXTERNAL} other addresses, the most of a Service"));
+            break;
         }
+        let new = address(&node).filter(|address| !addresses.contains(address));
+        addresses.extend(new);
     }
     addresses
 }

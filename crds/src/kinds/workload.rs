@@ -125,7 +125,11 @@ fn pod(spec: &Fields<'_>, labels: &Texts, annotations: &Texts) -> Option<Pod> {
     }
     pod.probes.sort();
     pod.probes.dedup();
-    pod.skipped = skipped(spec);
+    let skipped = skipped(spec);
+    if contradicts(&pod.sidecar, skipped.as_ref()) {
+        pod.sidecar = PodSidecar::Unreadable;
+    }
+    pod.skipped = skipped.unwrap_or_default();
     Some(pod)
 }
 
@@ -138,22 +142,34 @@ fn sidecar(containers: &[Fields<'_>], labels: &Texts, annotations: &Texts) -> Po
     match annotations.get(SIDECAR_MARK) {
         Some(text) if is_labelled || containers.iter().any(is_proxy) => SidecarMark::parse(text)
             .map_or(PodSidecar::Unreadable, |mark| PodSidecar::Marked(Arc::new(mark))),
-        None if is_labelled => PodSidecar::Unmarked,
-        Some(_) | None => PodSidecar::None,
+        None => PodSidecar::Unmarked,
+    }
+}
+
+/// True if a mark names other ports than the init container leaves out, or another way of capture. The
+/// containers and their arguments are immutable and annotations are not, so that the mark is forged: by it
+/// clients would send in plaintext what the pod expects in mesh TLS.
+fn contradicts(sidecar: &PodSidecar, skipped: Option<&PortSet>) -> bool {
+    match sidecar {
+        PodSidecar::Marked(mark) => match mark.capture {
+            Capture::InitContainer => mark.skipped != skipped.cloned().unwrap_or_default(),
+            Capture::Plugin => skipped.is_some(),
+        },
+        PodSidecar::None | PodSidecar::Unmarked | PodSidecar::Unreadable => false,
     }
 }
 
 /// The ports that the init container leaves out of redirection, by the arguments that it was
-/// started with, which are immutable in the API server.
-fn skipped(spec: &Fields<'_>) -> PortSet {
+/// started with, which are immutable in the API server. `None`: there is no such container.
+fn skipped(spec: &Fields<'_>) -> Option<PortSet> {
     let list = spec.get("initContainers").and_then(|node| node.list()).unwrap_or_default();
     let mut containers = list.iter().filter_map(|node| node.fields(AllowedFields::Any));
     let init = containers
         .find(|fields| fields.get("name").is_some_and(|name| name.text() == Some(INIT_CONTAINER)));
-    let arguments = init.and_then(|fields| fields.get("args")?.list()).unwrap_or_default();
+    let arguments = init?.get("args").and_then(|node| node.list()).unwrap_or_default();
     let mut texts = arguments.iter().filter_map(JsonNode::text);
     let ports = texts.find_map(|text| text.strip_prefix(SKIP_ARGUMENT));
-    ports.map(numbered_ports).unwrap_or_default()
+    Some(ports.map(numbered_ports).unwrap_or_default())
 }
 
 fn containers<'a>(spec: &Fields<'a>) -> Option<Vec<Fields<'a>>> {

@@ -136,6 +136,22 @@ fn a_service_that_cannot_be_read_claims_the_addresses_that_can() {
     assert_eq!(claims(nothing.unwrap()), claimed(&[]));
 }
 
+/// Whoever may write Services may write as many as an object holds, and write them anew every second.
+#[test]
+fn addresses_of_a_service_beyond_a_bound_are_not_kept() {
+    let of = |count: usize| {
+        let listed: Vec<String> =
+            (0..count).map(|at| format!("192.0.{}.{}", at / 256, at % 256)).collect();
+        object("v1", "Service", &format!("clusterIP: 10.96.0.1\nexternalIPs: {listed:?}"))
+    };
+    assert_eq!(service_of(of(1024)).external_addresses.len(), 1024);
+    let many = of(60_000);
+    let error = "spec.externalIPs[1024]: follows 1024 other addresses, the most of a Service";
+    assert_eq!(errors(&many), [error]);
+    let Claims::Service { addresses } = claims(many) else { panic!("no Service") };
+    assert_eq!(addresses.len(), 1025);
+}
+
 fn slice(metadata: &str, rest: &str) -> Object {
     let text = format!(
         "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
@@ -339,6 +355,44 @@ fn the_sidecar_of_a_pod_is_known_by_its_mark_where_there_can_be_one() {
             let pod = pod(&metadata, &format!("{list}: [{{name: {container}}}]"), "phase: Running");
             assert_eq!(pod.sidecar, expected, "{label} {container} {text:?} {list}");
         }
+    }
+}
+
+/// Who may patch a pod could otherwise have clients reach it in plaintext.
+#[test]
+fn a_mark_that_contradicts_the_init_container_leaves_the_pod_unreachable() {
+    let read = |skipped: &str, init: Option<&str>, capture: &str| {
+        let mark = format!(
+            "{{\"capture\":\"{capture}\",\"inboundPort\":4143,\"outbound\":\"on\",\
+              \"skippedInboundPorts\":\"{skipped}\",\"version\":\"1\"}}"
+        );
+        let metadata = format!(
+            "labels: {{portcullis.dev/proxy: injected}}, annotations: {{{SIDECAR_MARK}: '{mark}'}}"
+        );
+        let init = init.map(|arguments| {
+            format!("{{name: portcullis-init, args: [redirect{arguments}]}}")
+        });
+        let spec = format!("containers: [], initContainers: [{}]", init.unwrap_or_default());
+        pod(&metadata, &spec, "phase: Running").sidecar == PodSidecar::Unreadable
+    };
+    let skips = ", '--skip-inbound-ports=25,80-81'";
+    for (skipped, init, capture, unreadable) in [
+        ("", Some(""), "init-container", false),
+        ("25,80-81", Some(skips), "init-container", false),
+        ("25,80-82", Some(skips), "init-container", true),
+        ("25", Some(""), "init-container", true),
+        ("", Some(skips), "init-container", true),
+        ("25", None, "init-container", true),
+        ("25", None, "cni-plugin", false),
+        // The plugin captures pods that have no init container.
+        ("25", Some(""), "cni-plugin", true),
+        ("25,80-81", Some(skips), "cni-plugin", true),
+    ] {
+        assert_eq!(
+            read(skipped, init, capture),
+            unreadable,
+            "{skipped} {init:?} {capture}"
+        );
     }
 }
 

@@ -78,6 +78,7 @@ impl ServeArgs {
             max_concurrent_streams: self.max_concurrent_streams,
             max_ports_per_stream: self.max_ports_per_stream,
             max_lookups_per_stream: ServeConfig::default().max_lookups_per_stream,
+            max_lookups_per_peer: ServeConfig::default().max_lookups_per_peer,
             max_request_bytes: self.max_request_bytes,
             max_policy_bytes: self.max_policy_bytes,
             max_update_bytes: self.max_update_bytes,

@@ -19,6 +19,8 @@ pub struct ServeConfig {
     pub max_ports_per_stream: usize,
     /// Lookups of one stream of destinations: as many as a sidecar keeps.
     pub max_lookups_per_stream: usize,
+    /// Lookups of one peer address, over all its streams of destinations.
+    pub max_lookups_per_peer: u32,
     /// Largest message accepted from a client, in bytes.
     pub max_request_bytes: usize,
     /// Largest policy sent to a compatible client, in bytes. gRPC libraries refuse more than 4 MiB
@@ -51,6 +53,8 @@ impl Default for ServeConfig {
             max_concurrent_streams: 1024,
             max_ports_per_stream: 256,
             max_lookups_per_stream: 4096,
+            // A sidecar has one stream, and another while it changes replicas.
+            max_lookups_per_peer: 16_384,
             max_request_bytes: 256 * 1024,
             max_policy_bytes: 4 * 1024 * 1024,
             max_update_bytes: 16 * 1024 * 1024,

@@ -18,6 +18,8 @@ pub(crate) struct Core {
     pub(super) policies: Policies,
     pub(super) config: ServeConfig,
     pub(super) streams: Allowance,
+    /// Lookups of destinations.
+    pub(super) lookups: Allowance,
     pub(super) access: Authorizer,
     pub(super) metrics: ServeMetrics,
     pub(super) applied: AckRegistry,

@@ -69,7 +69,7 @@ impl Destination {
                 inbound,
                 &sender,
                 &call,
-                (connected.ending, caller),
+                (connected.ending, connected.peer, caller),
             );
             let ended = run.await;
             call.end(ended.as_ref().map_or_else(Status::code, |()| Code::Ok));

@@ -148,8 +148,9 @@ impl ServeMetrics {
         GaugeGuard::new(self.lookups.clone())
     }
 
-    pub(crate) fn refused_lookup(&self) {
-        self.refused.get_or_create(&Refusal { reason: "lookups_per_stream" }).inc();
+    /// Counts a refused lookup by the bound that it is over.
+    pub(crate) fn refused_lookup(&self, reason: &'static str) {
+        self.refused.get_or_create(&Refusal { reason }).inc();
     }
 
     pub(crate) fn refused_connection(&self) {

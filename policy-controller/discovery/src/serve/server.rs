@@ -49,11 +49,13 @@ impl Server {
         stale: Option<watch::Receiver<StaleNotice>>,
     ) -> Self {
         let streams = Allowance::new(config.max_streams_per_peer);
+        let lookups = Allowance::new(config.max_lookups_per_peer);
         let metrics = ServeMetrics::default();
         let core = Core {
             policies,
             config,
             streams,
+            lookups,
             access: Authorizer::new(access, metrics.access.clone(), stale),
             metrics,
             applied: AckRegistry::default(),

@@ -4,6 +4,7 @@ use super::workload::{Ports, WorkloadShape};
 use crate::publish::destination::{DestinationQuestion, DestinationScope};
 use policy_core::{AddressFamily, PlaintextReason};
 use policy_crds::ObjectKey;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -21,9 +22,11 @@ pub(crate) struct OwnersOf(pub(crate) IpAddr);
 pub(crate) struct AddressOwners {
     /// The Service whose cluster address it is.
     pub(crate) service: Option<ObjectKey>,
-    /// The Services that have it as another address, oldest first. They may share it, each with its
-    /// own ports.
-    pub(crate) fronts: Vec<ObjectKey>,
+    /// The Services that have it as another address, by the ports that they declare. They may share
+    /// it; a port that several declare is the oldest one's.
+    pub(crate) fronts: BTreeMap<NonZeroU16, ObjectKey>,
+    /// The oldest of them, which answers for the ports that none declares.
+    pub(crate) front: Option<ObjectKey>,
     /// The live pod that holds it.
     pub(crate) pod: Option<ObjectKey>,
     /// The ExternalWorkloads that state it, oldest first. They count for Services of their own
@@ -76,7 +79,7 @@ pub(crate) struct IsOpaque {
 }
 
 /// The endpoint at an address and port; none if a slice says that it is a pod, and no pod is known
-/// there.
+/// there, or if the address is that of a Service itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct EndpointAt {
     /// Its address and port.

@@ -11,7 +11,7 @@ use crate::publish::destination::{
     DestinationKey, DestinationQuestion, PublishedDestination, ServicePortKey,
 };
 use crate::query::destination::{
-    AddressOwners, DestinationOf, EndpointAt, Front, OwnersOf, ServicePortOf, ZoneOf,
+    DestinationOf, EndpointAt, Front, OwnersOf, ServicePortOf, ZoneOf,
 };
 use policy_core::{AddressFamily, Destination, ServiceName};
 use policy_crds::{Kind, Object, ObjectKey};
@@ -32,49 +32,24 @@ fn destination_of(query: &DestinationOf, cx: &mut Context<'_>) -> Arc<PublishedD
     }
 }
 
-/// Addresses in the cluster are assigned, and pods report theirs. The other addresses of a Service
-/// are written by whoever may write Services: they never take a pod's away.
+/// Addresses in the cluster are assigned, pods report theirs, and machines count where the operator says
+/// so. The other addresses of a Service are written by whoever may write Services: they take none of
+/// these away, and of a node's only the ports that the Service declares.
 fn at_address(cx: &mut Context<'_>, key: &DestinationKey) -> Arc<PublishedDestination> {
     let owners = cx.query(&OwnersOf(key.address));
     if let Some(service) = &owners.service {
         return cx.query(&front(key, service, Front::Cluster));
     }
-    if owners.pod.is_none() && !owners.fronts.is_empty() {
-        return at_front(cx, key, &owners);
-    }
-    let destination = if owners.pod.is_some() || owners.external.is_some() {
+    if owners.pod.is_some() || owners.external.is_some() {
         let address = SocketAddr::new(key.address, key.port.get());
         let endpoint = cx.query(&EndpointAt { address, of: None, is_pod: false });
-        endpoint.map_or(Destination::Unknown, Destination::Workload)
-    } else if owners.is_node {
-        Destination::Node
-    } else {
-        Destination::Unknown
-    };
-    for_all(destination)
-}
-
-/// An address that Services may share, and that may be a node's.
-fn at_front(
-    cx: &mut Context<'_>,
-    key: &DestinationKey,
-    owners: &AddressOwners,
-) -> Arc<PublishedDestination> {
-    let mut undeclared = None;
-    for service in &owners.fronts {
-        let answer = cx.query(&front(key, service, Front::External));
-        match &answer.destination {
-            Destination::UndeclaredPort(_) => undeclared = undeclared.or(Some(answer)),
-            Destination::Service(_)
-            | Destination::Workload(_)
-            | Destination::Node
-            | Destination::Unknown => return answer,
-        }
+        return for_all(endpoint.map_or(Destination::Unknown, Destination::Workload));
     }
-    match undeclared {
-        Some(answer) if !owners.is_node => answer,
-        Some(_) | None => for_all(Destination::Node),
+    let other = owners.front.as_ref().filter(|_| !owners.is_node);
+    if let Some(service) = owners.fronts.get(&key.port).or(other) {
+        return cx.query(&front(key, service, Front::External));
     }
+    for_all(if owners.is_node { Destination::Node } else { Destination::Unknown })
 }
 
 fn front(key: &DestinationKey, service: &ObjectKey, front: Front) -> ServicePortOf {

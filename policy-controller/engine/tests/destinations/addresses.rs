@@ -189,6 +189,61 @@ fn another_address_of_a_service_takes_neither_a_pods_nor_a_services_own() {
 }
 
 #[test]
+fn another_address_of_a_service_takes_no_machine_away_that_the_operator_trusts() {
+    let thief =
+        with(service("thief", "10.96.0.2"), json!({"spec": {"externalIPs": ["192.0.2.1"]}}));
+    let all = [machine("vms", "db", "192.0.2.1"), thief.clone()];
+    let mut history = world_of(&with_machines(), &all);
+    for number in [80, 5432] {
+        let address = format!("192.0.2.1:{number}");
+        let known = Destination::Workload(outside("vms", "db", &address));
+        assert_eq!(ask(&mut history, &address), known);
+    }
+    // One of another namespace counts for nobody else.
+    let mut history = world_of(&with_machines(), &[machine("shop", "db", "192.0.2.1"), thief]);
+    assert_eq!(ask(&mut history, "192.0.2.1:5432"), undeclared("thief"));
+}
+
+#[test]
+fn a_service_that_cannot_be_read_takes_no_port_of_an_address_from_others() {
+    let stolen = json!({
+        "metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"},
+        "spec": {"externalIPs": ["192.0.2.10", "172.18.0.2"], "ports": [{"port": 0}]},
+    });
+    let front = |name: &str, address: &str, spec: serde_json::Value| {
+        with(service(name, address), spec)
+    };
+    let shared = json!({
+        "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"externalIPs": ["192.0.2.10", "172.18.0.2"]},
+    });
+    let mut history = world(&[
+        node("n1", "172.18.0.2", "a"),
+        front("broken", "10.96.0.2", stolen),
+        front("web", "10.96.0.1", shared),
+    ]);
+    assert_eq!(ask(&mut history, "192.0.2.10:80"), web(&[]));
+    assert_eq!(ask(&mut history, "172.18.0.2:80"), web(&[]));
+    assert_eq!(ask(&mut history, "172.18.0.2:6443"), Destination::Node);
+    // Nobody knows which ports it declares, so that the others are no way out.
+    assert_eq!(ask(&mut history, "192.0.2.10:81"), of_service("broken", 81, None, &[]));
+}
+
+/// Nodes would carry a connection there nowhere, and that of a sidecar to the other Service's pods,
+/// past their sidecars' expectation of mesh TLS.
+#[test]
+fn the_address_of_a_service_is_no_endpoint_of_another() {
+    let mut history = world(&[
+        service("db", "10.96.0.2"),
+        slice("db", "d", json!([of_pod("10.42.0.1")])),
+        pod("p", "10.42.0.1"),
+        service("web", "10.96.0.1"),
+        slice("web", "s", json!([written("10.96.0.2"), written("10.42.0.1")])),
+    ]);
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), web(&[meshed("10.42.0.1:8080")]));
+}
+
+#[test]
 fn services_share_an_address_by_port_and_a_node_keeps_the_rest_of_its_own() {
     let front = |name: &str, address: &str, number: u16| {
         let spec = json!({

@@ -2,6 +2,7 @@
 
 use super::answers::Answer;
 use crate::serve::metrics::GaugeGuard;
+use policy_server::AllowancePermit;
 use policy_engine::{
     ClientPlace, DestinationKey, DestinationScope, Destinations, Latest, LookupError,
     PublishedDestination,
@@ -26,7 +27,7 @@ pub(super) struct Lookup {
     pub(super) is_due: bool,
     /// The answer that the client has.
     pub(super) sent: Option<Arc<Answer>>,
-    _counted: GaugeGuard,
+    _counted: (GaugeGuard, AllowancePermit),
 }
 
 impl Lookup {
@@ -35,7 +36,7 @@ impl Lookup {
         destinations: &Destinations,
         place: &ClientPlace,
         address: SocketAddr,
-        (waker, counted): (Waker, GaugeGuard),
+        (waker, counted): (Waker, (GaugeGuard, AllowancePermit)),
     ) -> Result<Self, LookupError> {
         let scope = DestinationScope::All;
         let watched = destinations.watch(key(address, scope.clone())?).await?;

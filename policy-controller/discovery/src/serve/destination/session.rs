@@ -16,6 +16,7 @@ use policy_proto::messages::destination_response::Kind as Answer;
 use policy_proto::messages::{Begin, DestinationRequest, Refused, Released};
 use policy_proto::native::destination::decode_lookup;
 use policy_proto::workload::parse_workload;
+use policy_server::{AllowancePermit, Peer};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -39,6 +40,7 @@ pub(super) struct DestinationSession {
     place: ClientPlace,
     state: Latest<Arc<PublishedWorkload>>,
     grant: WatchGrant,
+    peer: Peer,
     /// Boxed, because a map has room for more than it holds.
     lookups: HashMap<u32, Box<Lookup>>,
     ready: ReadyList,
@@ -67,7 +69,7 @@ impl DestinationSession {
         mut inbound: Streaming<DestinationRequest>,
         out: &AnswerSender,
         call: &Call,
-        (ending, caller): (CancellationToken, Caller),
+        (ending, peer, caller): (CancellationToken, Peer, Caller),
     ) -> Result<(), Status> {
         let begin = tokio::select! {
             begin = read_begin(&mut inbound) => begin?,
@@ -75,7 +77,7 @@ impl DestinationSession {
         };
         call.received();
         // What is done once or seldom is boxed, so that a stream that waits does not hold room for it.
-        let mut session = Box::pin(Self::open(handles, begin, &caller)).await?;
+        let mut session = Box::pin(Self::open(handles, begin, (peer, &caller))).await?;
         drop(caller);
         let mut open = true;
         loop {
@@ -117,7 +119,7 @@ impl DestinationSession {
     async fn open(
         (answers, destinations): (Answers, Destinations),
         begin: Begin,
-        caller: &Caller,
+        (peer, caller): (Peer, &Caller),
     ) -> Result<Self, Status> {
         let key = parse_workload(&begin.workload)
             .map_err(|error| Status::invalid_argument(format!("begin.workload: {error}")))?;
@@ -138,6 +140,7 @@ impl DestinationSession {
             place,
             state,
             grant,
+            peer,
             lookups: HashMap::new(),
             ready: ReadyList::default(),
             due: VecDeque::new(),
@@ -178,20 +181,34 @@ impl DestinationSession {
             return Err(Status::invalid_argument(format!("lookup.id: `{id}` is in use")));
         }
         let core = &self.answers.core;
-        let bound = core.config.max_lookups_per_stream;
-        if self.lookups.len() >= bound {
-            core.metrics.refused_lookup();
-            let reason = format!("{bound} lookups on this stream, the most allowed");
-            self.due.push_back(Due::Refused(id, reason));
-            return Ok(());
-        }
-        let own = (self.ready.waker(id), core.metrics.lookup());
+        let held = match self.room_for_lookup() {
+            Ok(held) => held,
+            Err(reason) => {
+                self.due.push_back(Due::Refused(id, reason));
+                return Ok(());
+            }
+        };
+        let own = (self.ready.waker(id), (core.metrics.lookup(), held));
         let opened = Lookup::open(&self.destinations, &self.place, address, own).await;
         let mut lookup = opened.map_err(|error| self.failed(error))?;
         lookup.is_due = true;
         self.lookups.insert(id, Box::new(lookup));
         self.due.push_back(Due::Answer(id));
         Ok(())
+    }
+
+    /// Room for one more lookup. An error is the reason why there is none.
+    fn room_for_lookup(&self) -> Result<AllowancePermit, String> {
+        let core = &self.answers.core;
+        let bound = core.config.max_lookups_per_stream;
+        if self.lookups.len() >= bound {
+            core.metrics.refused_lookup("lookups_per_stream");
+            return Err(format!("{bound} lookups on this stream, the most allowed"));
+        }
+        core.lookups.take(&self.peer).ok_or_else(|| {
+            core.metrics.refused_lookup("lookups_per_peer");
+            format!("{} lookups of this client, the most allowed", core.lookups.limit())
+        })
     }
 
     /// Looks at a lookup whose answer may have changed.

@@ -301,6 +301,26 @@ async fn lookups_over_the_bound_are_refused_and_the_others_go_on() {
     assert_eq!(client.first(3, "10.1.0.3:80").await, Destination::Unknown);
 }
 
+/// A client that opens stream after stream would otherwise have the controller keep what it asks for.
+#[tokio::test]
+async fn lookups_of_all_streams_of_a_client_are_bounded_together() {
+    let config = ServeConfig { max_lookups_per_peer: 3, ..ServeConfig::default() };
+    let harness = Harness::with(config).await;
+    harness.index.pod("web-0", &[]);
+    let (mut one, mut other) = (Client::open(&harness).await, Client::open(&harness).await);
+    one.first(1, "10.1.0.1:80").await;
+    one.first(2, "10.1.0.2:80").await;
+    other.first(1, "10.1.0.1:80").await;
+    other.look_up(2, WEB).await;
+    let (id, refused) = other.next().await;
+    let Answer::Refused(refused) = refused else { panic!("not refused: {refused:?}") };
+    let reason = "3 lookups of this client, the most allowed";
+    assert_eq!((id, refused.reason.as_str()), (2, reason));
+    one.say(Ask::Release(Release { id: 1 })).await;
+    assert!(matches!(one.next().await, (1, Answer::Released(_))));
+    assert_eq!(other.first(3, WEB).await, Destination::Unknown);
+}
+
 #[tokio::test]
 async fn a_client_that_asks_and_does_not_read_is_not_read_either() {
     const PAIRS: u32 = 20_000;

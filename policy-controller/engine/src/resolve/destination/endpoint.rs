@@ -32,6 +32,11 @@ query!(IsOpaque, bool, is_opaque);
 fn endpoint_at(query: &EndpointAt, cx: &mut Context<'_>) -> Option<Endpoint> {
     let EndpointAt { address, of, is_pod } = query;
     let owners = cx.query(&OwnersOf(address.ip()));
+    // Nodes translate an address once, so that the address of another Service serves nobody there. The
+    // connection of a sidecar would be translated, and reach the pods of that Service in plaintext.
+    if of.is_some() && owners.service.is_some() {
+        return None;
+    }
     // Slices may be read before the pods that they are about. Until then, nobody knows whether the
     // pod is in the mesh. A pod in its node's network has no address of its own.
     if *is_pod && owners.pod.is_none() && !owners.is_node {

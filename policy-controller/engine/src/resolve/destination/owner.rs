@@ -5,7 +5,9 @@ use crate::index::Edge;
 use crate::query::destination::{AddressOwners, OwnersOf};
 use policy_crds::resource::{Pod, Resource, Service};
 use policy_crds::{Body, Claims, Invalid, Object, ObjectKey};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 query!(OwnersOf, Arc<AddressOwners>, owners_of);
@@ -28,11 +30,13 @@ fn owners_of(query: &OwnersOf, cx: &mut Context<'_>) -> Arc<AddressOwners> {
             found.add(object, address);
         }
     }
-    let external = oldest_first(found.external);
+    let fronts = oldest_first(found.fronts);
+    let external = keys(&oldest_first(found.external));
     let configured = |key: &&ObjectKey| counts_for_all(cx, key, address);
     Arc::new(AddressOwners {
-        service: oldest_first(found.services).into_iter().next(),
-        fronts: oldest_first(found.fronts),
+        service: keys(&oldest_first(found.services)).into_iter().next(),
+        front: keys(&fronts).into_iter().next(),
+        fronts: by_port(&fronts),
         pod: newest(found.pods),
         external: external.iter().find(configured).cloned(),
         stated: external,
@@ -76,9 +80,26 @@ fn counts_for_all(cx: &Context<'_>, key: &ObjectKey, address: IpAddr) -> bool {
 }
 
 /// By creation time, then by name. Objects without a time come first.
-fn oldest_first(mut objects: Vec<&Object>) -> Vec<ObjectKey> {
+fn oldest_first(mut objects: Vec<&Object>) -> Vec<&Object> {
     objects.sort_by(|a, b| (a.meta.created, &a.meta.key).cmp(&(b.meta.created, &b.meta.key)));
-    objects.into_iter().map(|object| object.meta.key.clone()).collect()
+    objects
+}
+
+fn keys(objects: &[&Object]) -> Vec<ObjectKey> {
+    objects.iter().map(|object| object.meta.key.clone()).collect()
+}
+
+/// The first Service that declares each port. One that cannot be read declares none, so that it takes
+/// no port from others.
+fn by_port(services: &[&Object]) -> BTreeMap<NonZeroU16, ObjectKey> {
+    let mut by_port = BTreeMap::new();
+    for object in services {
+        let Body::Valid(Resource::Service(service)) = &object.body else { continue };
+        for declared in &service.ports {
+            by_port.entry(declared.port).or_insert_with(|| object.meta.key.clone());
+        }
+    }
+    by_port
 }
 
 /// The pod that started last: for a moment, an address may still be stated by the pod that had it
