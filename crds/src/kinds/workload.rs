@@ -26,6 +26,9 @@ const MAX_REPLICAS: i64 = 10_000;
 pub(super) fn read_pod(input: &Input<'_>) -> Option<Resource> {
     let spec = input.spec(AllowedFields::Any)?;
     let mut pod = pod(&spec, &input.meta.labels, &input.meta.annotations)?;
+    if is_of_another(&pod, &input.meta.key.namespace) {
+        pod.sidecar = PodSidecar::Unreadable;
+    }
     pod.started = input.meta.created;
     pod.owner = pod_owner::read(input);
     if let Some(status) = input.root.get("status").and_then(|node| node.fields(AllowedFields::Any))
@@ -155,6 +158,15 @@ fn contradicts(sidecar: &PodSidecar, skipped: Option<&PortSet>) -> bool {
             Capture::InitContainer => mark.skipped != skipped.cloned().unwrap_or_default(),
             Capture::Plugin => skipped.is_some(),
         },
+        PodSidecar::None | PodSidecar::Unmarked | PodSidecar::Unreadable => false,
+    }
+}
+
+/// True if a mark states an identity that is not the pod's own. It is forged, too: by it the bytes of
+/// clients could reach, under their names, whom the pod relays them to.
+fn is_of_another(pod: &Pod, namespace: &str) -> bool {
+    match &pod.sidecar {
+        PodSidecar::Marked(mark) => !mark.is_of(namespace, &pod.service_account),
         PodSidecar::None | PodSidecar::Unmarked | PodSidecar::Unreadable => false,
     }
 }

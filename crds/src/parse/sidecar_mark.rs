@@ -40,6 +40,15 @@ impl SidecarMark {
             }
         }
     }
+
+    /// True unless it states the identity of another than this ServiceAccount. The trust domain may be
+    /// another one than today's.
+    pub fn is_of(&self, namespace: &str, account: &str) -> bool {
+        let of_account = format!("{account}.{namespace}.serviceaccount.identity.");
+        self.identity.as_deref().is_none_or(|identity| {
+            is_dns_name(identity) && identity.starts_with(&of_account)
+        })
+    }
 }
 
 fn read(node: &JsonNode<'_>) -> Option<SidecarMark> {

@@ -2,7 +2,7 @@
 
 use policy_crds::annotation::{self, AnnotationReading, Annotations, PortsByName};
 use policy_crds::resource::{ContainerPort, Pod, PodSidecar};
-use policy_crds::{Body, FieldError, Kind, Object, ObjectMeta, Resource, SidecarMark};
+use policy_crds::{Body, Capture, FieldError, Kind, Object, ObjectMeta, Resource, SidecarMark};
 use std::num::NonZeroU16;
 
 /// Errors in the annotations of a valid object. They never make it invalid: each error says what
@@ -17,7 +17,7 @@ pub(crate) fn annotation_errors_in(object: &Object, reading: AnnotationReading) 
     match &object.body {
         Body::Valid(Resource::Pod(pod)) => {
             let mut errors = workload_annotations(annotations, &ports(pod), "", reading);
-            errors.extend(mark_error(pod, annotations));
+            errors.extend(mark_error(pod, &key.namespace, annotations));
             errors
         }
         Body::Valid(Resource::Workload(workload)) => {
@@ -52,12 +52,30 @@ pub(crate) fn annotation_errors_in(object: &Object, reading: AnnotationReading) 
 }
 
 /// The mark of a sidecar that cannot be read. Marks are of pods, whose injector wrote them.
-fn mark_error(pod: &Pod, annotations: &Annotations) -> Option<FieldError> {
+fn mark_error(pod: &Pod, namespace: &str, annotations: &Annotations) -> Option<FieldError> {
     let text = annotations.get(annotation::SIDECAR_MARK);
     let text = text.filter(|_| pod.sidecar == PodSidecar::Unreadable)?;
-    let FieldError { field, message } = SidecarMark::parse(text).err()?;
+    let FieldError { field, message } = match SidecarMark::parse(text) {
+        Err(error) => error,
+        Ok(mark) => contradiction(&mark, pod, namespace),
+    };
     let consequence = "clients in the mesh cannot reach the pod until it is created anew";
     Some(FieldError { field, message: format!("{message}; {consequence}") })
+}
+
+/// What the rest of the pod says otherwise than its mark.
+fn contradiction(mark: &SidecarMark, pod: &Pod, namespace: &str) -> FieldError {
+    let (name, message) = match mark.capture {
+        _ if !mark.is_of(namespace, &pod.service_account) => {
+            ("identity", "is not that of the pod's ServiceAccount")
+        }
+        Capture::InitContainer => {
+            ("skippedInboundPorts", "differ from the ports that the init container leaves out")
+        }
+        Capture::Plugin => ("capture", "is by the init container, which the pod has"),
+    };
+    let field = format!("{}.{name}", annotation::field(annotation::SIDECAR_MARK));
+    FieldError { field, message: message.to_owned() }
 }
 
 fn ports(pod: &Pod) -> impl Fn(&str) -> Result<Vec<NonZeroU16>, &'static str> {
@@ -119,6 +137,14 @@ mod tests {
         let mark = r#"{"version":"1","inboundPort":4143,"outbound":"on","capture":"cni-plugin"}"#;
         assert_eq!(of("injected", mark), [""; 0]);
         assert_eq!(of("other", "{}"), [""; 0]);
+        let foreign = mark.replace("{", r#"{"identity":"db.bank.serviceaccount.identity.x.y","#);
+        assert_eq!(
+            of("injected", &foreign),
+            [
+                "metadata.annotations[\"portcullis.dev/sidecar\"].identity: is not that of the pod's \
+              ServiceAccount; clients in the mesh cannot reach the pod until it is created anew"
+            ]
+        );
         assert_eq!(
             of("injected", "{}"),
             [

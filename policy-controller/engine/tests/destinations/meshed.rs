@@ -54,22 +54,36 @@ fn a_sidecar_is_reached_as_its_mark_says() {
     let pod = || pod("p", "10.42.0.1");
     assert_eq!(reached(pod()), mesh(WEB), "from before the mark");
     assert_eq!(reached(marked(pod(), &mark(json!({})))), mesh(WEB));
+    // From before the mesh had another trust domain.
+    let before = "web.shop.serviceaccount.identity.linkerd.example.org";
     let own = mark(json!({
-        "identity": "spiffe://example.org/web", "serverName": "web.example.org", "inboundPort": 15,
+        "identity": before, "serverName": "web.example.org", "inboundPort": 15,
     }));
     let expected = EndpointMesh::Meshed(MeshEndpoint {
-        identity: "spiffe://example.org/web".into(),
+        identity: before.into(),
         server_name: "web.example.org".into(),
         inbound_port: Some(port(15)),
         opaque: false,
     });
     assert_eq!(reached(marked(pod(), &own)), expected);
-    // A server name is the name of a host.
-    let unnamed = reached(marked(pod(), &mark(json!({"identity": "spiffe://example.org/web"}))));
-    let EndpointMesh::Meshed(unnamed) = unnamed else { panic!("{unnamed:?}") };
-    assert_eq!((&*unnamed.identity, &*unnamed.server_name), ("spiffe://example.org/web", WEB));
-    let dns = reached(marked(pod(), &mark(json!({"identity": "web.example.org"}))));
-    assert_eq!(dns, mesh("web.example.org"));
+    assert_eq!(reached(marked(pod(), &mark(json!({"identity": before})))), mesh(before));
+}
+
+/// Who may patch a pod could otherwise relay its clients, under their names, to the other one.
+#[test]
+fn a_mark_with_the_identity_of_another_leaves_the_pod_unreachable() {
+    for identity in [
+        "db.shop.serviceaccount.identity.linkerd.cluster.local",
+        "web.bank.serviceaccount.identity.linkerd.cluster.local",
+        "web.shop.bank.serviceaccount.identity.linkerd.cluster.local",
+        "web.shop.serviceaccount.identity.",
+        "web.shop",
+        "web.example.org",
+        "spiffe://example.org/web",
+    ] {
+        let forged = marked(pod("p", "10.42.0.1"), &mark(json!({"identity": identity})));
+        assert_eq!(reached(forged), mesh(NOBODY), "{identity}");
+    }
 }
 
 #[test]

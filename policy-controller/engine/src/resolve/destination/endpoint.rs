@@ -140,14 +140,10 @@ fn marked(
     pod: &Pod,
     mark: &SidecarMark,
 ) -> WorkloadMesh {
-    let own = own_identity(config, object, pod);
-    let identity = mark.identity.clone().or_else(|| own.clone());
+    let identity = mark.identity.clone().or_else(|| own_identity(config, object, pod));
     let Some(identity) = identity else { return unreachable_mesh() };
-    // A server name is the name of a host. An identity need not be one.
-    let named = Some(identity.clone()).filter(|identity| is_dns_name(identity));
-    let server_name = mark.server_name.clone().or(named).or(own);
     WorkloadMesh::Meshed {
-        server_name: server_name.unwrap_or_else(|| UNKNOWN_IDENTITY.into()),
+        server_name: mark.server_name.clone().unwrap_or_else(|| identity.clone()),
         identity,
         inbound_port: mark.inbound_port,
         skipped: Ports::from(&mark.skipped),

@@ -72,7 +72,8 @@ fn what_discovery_does_not_read_is_not_kept() {
         "spec": {
             "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1", "fd00::1"],
             "externalIPs": ["192.0.2.1"], "internalTrafficPolicy": "Local", "type": "LoadBalancer",
-            "ports": [{"name": "http", "port": 80}], "publishNotReadyAddresses": true,
+            "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
+            "publishNotReadyAddresses": true, "selector": {"app": "web"},
             "sessionAffinity": "ClientIP",
             "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}},
         },
@@ -90,6 +91,7 @@ fn what_discovery_does_not_read_is_not_kept() {
         "endpoints": [{
             "addresses": ["10.1.0.7"], "conditions": {"ready": true, "terminating": false},
             "hints": {"forNodes": [{"name": "n1"}], "forZones": [{"name": "a"}]}, "nodeName": "n1",
+            "targetRef": {"kind": "Pod"},
         }],
     });
     assert_eq!(pruned(Kind::EndpointSlice, &slice().to_string()), kept);
