@@ -32,6 +32,9 @@ allowed. */}}
 {{- if and (kindIs "bool" $v.outbound.enabled) (hasKey $v.injector.defaults "outbound") -}}
 {{- fail (printf "outbound.enabled is %t, and injector.defaults.outbound is %q: both say the same thing; allowed: one of them" $v.outbound.enabled (index $v.injector.defaults "outbound")) -}}
 {{- end -}}
+{{- if and $v.injector.enabled $v.outbound.externalWorkloadNamespaces (not $v.outbound.networks) -}}
+{{- fail "outbound.externalWorkloadNamespaces is given, and outbound.networks is empty: machines count outside policy.clusterNetworks alone, and sidecars look up these alone; allowed: outbound.networks with the networks of both" -}}
+{{- end -}}
 {{- if $v.besideLinkerd.enabled -}}
 {{- if ne $v.identity.mode "external" -}}
 {{- fail (printf "identity.mode is %q, and besideLinkerd.enabled is true: Linkerd's proxies know Linkerd's authority alone; allowed: \"external\"" $v.identity.mode) -}}

@@ -24,8 +24,8 @@ pub struct DestinationArgs {
     pub outbound_peers: Vec<Peer>,
 
     /// Namespaces, separated by commas, whose ExternalWorkloads count by their addresses outside
-    /// the cluster networks. All others count as endpoints of Services of their own namespace
-    /// alone [default: none].
+    /// the cluster networks; --injector-outbound-networks has to name theirs. All others count as
+    /// endpoints of Services of their own namespace alone [default: none].
     #[arg(long, value_name = "NAMESPACES", value_parser = labels::<Arc<str>>)]
     pub external_workload_namespaces: Option<BTreeSet<Arc<str>>>,
 }

@@ -34,6 +34,12 @@ pub enum ArgsError {
          with --watch-namespace give --server-tls-certs and --server-tls-key"
     )]
     NoWebhookPort(&'static str),
+    /// Machines whose addresses no sidecar looks up.
+    #[error(
+        "--external-workload-namespaces: machines count outside --cluster-networks alone, and sidecars look up \
+         these alone; give --injector-outbound-networks with the networks of both"
+    )]
+    MachinesNotLookedUp,
     /// A name of Linkerd's controller where that runs.
     #[error("--{flag}: `{value}` is not allowed; a name of its own with --beside-linkerd")]
     OfLinkerd {

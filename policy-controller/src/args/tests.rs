@@ -187,6 +187,17 @@ fn flags_of_linkerds_controller_are_taken_or_refused_as_the_page_says() {
     }
 }
 
+/// Connections to their addresses would go straight on, in plaintext.
+#[test]
+fn machines_count_by_address_only_where_sidecars_look_it_up() {
+    let machines = "--external-workload-namespaces=vms";
+    assert!(refusal(&["--injector", machines]).contains("give --injector-outbound-networks"));
+    let networks = "--injector-outbound-networks=10.0.0.0/8,192.0.2.0/24";
+    for flags in [&["--injector", machines, networks][..], &["--injector"], &[machines]] {
+        assert!(settings(flags).is_ok(), "{flags:?}");
+    }
+}
+
 #[test]
 fn refusals_name_the_flag_the_value_and_what_is_allowed() {
     for (flag, want) in [

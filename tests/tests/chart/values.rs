@@ -184,6 +184,10 @@ const REFUSED: &[(&[&str], &[&str])] = &[
         &["outbound.enabled=false", "injector.defaults.outbound=mesh-only"],
         &["outbound.enabled is false", "\"mesh-only\"", "allowed: one of them"],
     ),
+    (
+        &["outbound.externalWorkloadNamespaces={vms}"],
+        &["outbound.externalWorkloadNamespaces is given", "outbound.networks is empty", "allowed:"],
+    ),
     (&["metrics.allowFrom.networks={all}"], &["'all'", "node-local|cluster"]),
     (&["controlPlanePolicies=yes"], &["'yes'", "(auto|always|never)"]),
     (&["admission.tls.secretName=mine"], &["admission.tls.caBundle", "\"mine\"", "allowed:"]),

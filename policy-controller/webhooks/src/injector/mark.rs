@@ -5,7 +5,7 @@
 use super::container::put;
 use super::element::{containers, edit_map, items, list, text};
 use super::opt_in::NamespaceContext;
-use super::outbound::{MODE_VARIABLE, PORT_ARGUMENT, SKIP_OUTBOUND_ARGUMENT};
+use super::outbound::{MODE_VARIABLE, PORT_ARGUMENT};
 use super::setting::MESH_ONLY;
 use super::sidecar::{INBOUND_PORT, INIT, OUTBOUND_PORT, PROXY, VERSION_ANNOTATION};
 use policy_crds::annotation::{SIDECAR_MARK, SKIP_ARGUMENT, numbered_ports};
@@ -68,6 +68,9 @@ fn of(pod: &Value, context: &NamespaceContext) -> SidecarMark {
 const INBOUND_PORT_NUMBER: NonZeroU16 =
     NonZeroU16::MIN.saturating_add(INBOUND_PORT.saturating_sub(1));
 
+/// Prefix of every argument of the init container by which it leaves out some of what the pod sends.
+const SKIPS_OUTBOUND: &str = "--skip-outbound-";
+
 /// The longest text that a mark may have as its version.
 const MAX_VERSION: usize = 128;
 
@@ -75,12 +78,12 @@ const MAX_VERSION: usize = 128;
 pub(super) fn loosens(pod: &Value, mode: OutboundMode) -> Option<FieldError> {
     let init = containers(pod).find(|(_, container)| text(container, "name") == Some(INIT));
     let (place, skipped) = match init {
-        Some((place, init)) => (place, argument(init, SKIP_OUTBOUND_ARGUMENT)),
+        Some((place, init)) => (place, argument(init, SKIPS_OUTBOUND)),
         None => ("spec.initContainers".to_owned(), None),
     };
     let message = match (mode, skipped) {
         (OutboundMode::MeshOnly, None) => return None,
-        (OutboundMode::MeshOnly, Some(_)) => "do not redirect every port",
+        (OutboundMode::MeshOnly, Some(_)) => "do not redirect everything",
         (OutboundMode::None | OutboundMode::On, _) => "have another outbound mode",
     };
     let message = format!(

@@ -411,13 +411,13 @@ fn containers_that_a_pod_brings_itself_do_not_loosen_mesh_only() {
             )]
         );
     }
-    let (mut own, _) = injected(&web("{}"), &strict, &settings(true));
+    let (own, _) = injected(&web("{}"), &strict, &settings(true));
     assert!(matches!(skipped(&own, &strict).0, SkipReason::AlreadyInjected { .. }));
-    own["spec"]["initContainers"][0]["args"]
-        .as_array_mut()
-        .unwrap()
-        .push("--skip-outbound-ports=25".into());
-    assert!(refused(&own, &strict)[0].contains("that do not redirect every port"));
+    for skips in ["--skip-outbound-ports=25", "--skip-outbound-networks=0.0.0.0/0"] {
+        let mut own = own.clone();
+        own["spec"]["initContainers"][0]["args"].as_array_mut().unwrap().push(skips.into());
+        assert!(refused(&own, &strict)[0].contains("that do not redirect everything"), "{skips}");
+    }
 }
 
 #[test]
