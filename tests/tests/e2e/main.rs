@@ -17,6 +17,7 @@ mod lost;
 mod metrics;
 mod modes;
 mod namespaces;
+mod outbound;
 mod ports;
 mod protocols;
 mod removal;

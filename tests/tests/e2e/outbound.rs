@@ -2,9 +2,7 @@
 //! them.
 
 mod applications;
-mod endings;
 mod greeting;
-mod hostile;
 mod mode;
 mod wire;
 

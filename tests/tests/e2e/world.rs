@@ -53,7 +53,14 @@ pub(crate) async fn node() -> Option<&'static Node> {
 pub(crate) async fn install(node: &Node, helm: Helm) -> anyhow::Result<()> {
     let helm = helm.on(node.kubeconfig());
     let chart = folder().display().to_string();
-    let settings = ["--set", "issuer.existingSecret=authority-of-the-tests"];
+    // Clients of most tests are pods that open mesh TLS themselves; namespaces of tests of the
+    // outbound half ask for it.
+    let settings = [
+        "--set",
+        "issuer.existingSecret=authority-of-the-tests",
+        "--set",
+        "outbound.enabled=false",
+    ];
     let mut arguments = vec!["install", "portcullis", &chart, "--wait", "--timeout", "240s"];
     arguments.extend(settings);
     if let Err(error) = succeeded(&helm.call(&arguments)?) {

@@ -59,8 +59,8 @@ async fn a_service_that_leads_to_the_caller_itself_is_under_its_own_policy() {
     let namespace = workloads(node, "itself", CLOSED, &[("own", ""), ("web", "")]).await;
     node.apply(&admits(&namespace, "own", &["own"])).await.unwrap();
     node.apply(&admits(&namespace, "web", &["own"])).await.unwrap();
-    let url = |name: &str| format!("http://{name}.{namespace}/page");
-    eventually("itself", Got::Status(200), || call(node, &namespace, "own", &url("own"))).await;
-    assert_eq!(call(node, &namespace, "web", &url("web")).await, Got::Status(403));
+    let [own, web] = ["own", "web"].map(|name| format!("http://{name}.{namespace}/page"));
+    eventually("itself", Got::Status(200), || call(node, &namespace, "own", &own)).await;
+    assert_eq!(call(node, &namespace, "web", &web).await, Got::Status(403));
     node.remove_namespace(&namespace).await.unwrap();
 }

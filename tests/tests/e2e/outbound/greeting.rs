@@ -1,10 +1,9 @@
 //! Servers that speak first, without any annotation.
 
 use super::super::away::controller_stays;
-use super::super::clients::CLI;
 use super::super::world::{PATIENCE, node};
-use super::{AUTHENTICATED, workload, workloads};
-use policy_tests::cluster::node::Node;
+use super::{AUTHENTICATED, workloads};
+use policy_tests::cluster::node::{Node, TOOLS};
 use tokio::time::{Duration, Instant, sleep};
 
 /// A server that greets, as MySQL does, and a Service of it.
@@ -23,8 +22,8 @@ spec:
   terminationGracePeriodSeconds: 1
   containers:
   - name: app
-    image: busybox:test
-    command: [nc, -lk, -p, '3306', -e, sh, -c, 'echo 5.7.0-greeting; cat']
+    image: {TOOLS}
+    command: [nc, -ll, -p, '3306', -e, sh, -c, 'echo 5.7.0-greeting; cat']
     ports: [{{containerPort: 3306}}]
 "
     )
@@ -56,6 +55,5 @@ async fn a_server_that_speaks_first_is_heard_at_once() {
         assert!(Instant::now() < deadline, "{took:?}: {heard}");
         sleep(Duration::from_millis(200)).await;
     }
-    let _ = (CLI, workload as fn(&str, &str, &str) -> String);
     node.remove_namespace(&namespace).await.unwrap();
 }

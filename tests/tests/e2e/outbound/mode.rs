@@ -13,10 +13,10 @@ async fn mesh_only_refuses_plaintext_inside_the_cluster_and_no_pod_loosens_it() 
     let only = "portcullis.dev/outbound: mesh-only";
     let namespace =
         workloads(node, "only", only, &[("web", ""), ("caller", ""), ("plain", outside)]).await;
-    let url = |name: &str| format!("http://{name}.{namespace}/page");
-    eventually("meshed", Got::Status(200), || call(node, &namespace, "caller", &url("web"))).await;
-    assert_eq!(call(node, &namespace, "caller", &url("plain")).await, Got::Nothing);
-    assert_eq!(call(node, &namespace, "plain", &url("plain")).await, Got::Status(200));
+    let [web, inside] = ["web", "plain"].map(|name| format!("http://{name}.{namespace}/page"));
+    eventually("meshed", Got::Status(200), || call(node, &namespace, "caller", &web)).await;
+    assert_eq!(call(node, &namespace, "caller", &inside).await, Got::Nothing);
+    assert_eq!(call(node, &namespace, "plain", &inside).await, Got::Status(200));
     for loose in ["portcullis.dev/outbound: enabled", "portcullis.dev/skip-outbound-ports: '80'"] {
         let refused = node.apply(&workload(&namespace, "loose", loose)).await;
         let refused = format!("{:#}", refused.unwrap_err());

@@ -5,11 +5,10 @@ use super::super::clients::Got;
 use super::super::world::{eventually, node};
 use super::{AUTHENTICATED, call, workloads};
 use policy_tests::cluster::node::{Node, Place};
-use std::process::Stdio;
+use std::io::Read as _;
+use std::process::{Child, Stdio};
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
-use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 /// Writes each TCP payload that passes a bridge of the node, as it is.
 const CAPTURE: &str = "
@@ -33,25 +32,32 @@ struct Frames(Child);
 
 impl Frames {
     async fn start(node: &Node) -> Self {
-        let mut command = Command::from(node.command(Place::Node, "python3"));
+        let mut command = node.command(Place::Node, "python3");
         command.args(["-u", "-c", CAPTURE]).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.kill_on_drop(true).spawn().unwrap();
-        let mut ready = [0; 6];
-        let started = child.stdout.as_mut().unwrap().read_exact(&mut ready);
-        timeout(Duration::from_secs(20), started).await.expect("the capture starts").unwrap();
+        let mut child = command.spawn().unwrap();
+        let started = tokio::task::spawn_blocking(move || {
+            let mut ready = [0; 6];
+            child.stdout.as_mut().unwrap().read_exact(&mut ready).map(|()| (child, ready))
+        });
+        let (child, ready) = started.await.unwrap().expect("the capture starts");
         assert_eq!(&ready, b"ready\n");
         Self(child)
     }
 
     /// Every payload until now.
     async fn stop(mut self) -> Vec<u8> {
-        // The last frames are on their way through the pipe.
+        // The last frames are on their way.
         sleep(Duration::from_millis(500)).await;
-        let mut output = self.0.stdout.take().unwrap();
-        let mut bytes = Vec::new();
-        let read = output.read_to_end(&mut bytes);
-        let _ = timeout(Duration::from_secs(2), read).await;
-        bytes
+        tokio::task::spawn_blocking(move || {
+            let mut output = self.0.stdout.take().unwrap();
+            self.0.kill().unwrap();
+            let mut bytes = Vec::new();
+            output.read_to_end(&mut bytes).unwrap();
+            self.0.wait().unwrap();
+            bytes
+        })
+        .await
+        .unwrap()
     }
 }
 
