@@ -45,9 +45,9 @@ impl SidecarMark {
     /// another one than today's.
     pub fn is_of(&self, namespace: &str, account: &str) -> bool {
         let of_account = format!("{account}.{namespace}.serviceaccount.identity.");
-        self.identity.as_deref().is_none_or(|identity| {
-            is_dns_name(identity) && identity.starts_with(&of_account)
-        })
+        self.identity
+            .as_deref()
+            .is_none_or(|identity| is_dns_name(identity) && identity.starts_with(&of_account))
     }
 }
 

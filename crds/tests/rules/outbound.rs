@@ -369,9 +369,8 @@ fn a_mark_that_contradicts_the_init_container_leaves_the_pod_unreachable() {
         let metadata = format!(
             "labels: {{portcullis.dev/proxy: injected}}, annotations: {{{SIDECAR_MARK}: '{mark}'}}"
         );
-        let init = init.map(|arguments| {
-            format!("{{name: portcullis-init, args: [redirect{arguments}]}}")
-        });
+        let init =
+            init.map(|arguments| format!("{{name: portcullis-init, args: [redirect{arguments}]}}"));
         let spec = format!("containers: [], initContainers: [{}]", init.unwrap_or_default());
         pod(&metadata, &spec, "phase: Running").sidecar == PodSidecar::Unreadable
     };
@@ -388,11 +387,7 @@ fn a_mark_that_contradicts_the_init_container_leaves_the_pod_unreachable() {
         ("25", Some(""), "cni-plugin", true),
         ("25,80-81", Some(skips), "cni-plugin", true),
     ] {
-        assert_eq!(
-            read(skipped, init, capture),
-            unreadable,
-            "{skipped} {init:?} {capture}"
-        );
+        assert_eq!(read(skipped, init, capture), unreadable, "{skipped} {init:?} {capture}");
     }
 }
 

@@ -179,7 +179,8 @@ fn injector(
     let Some(mut settings) = settings else { return Ok(None) };
     if settings.outbound.networks.is_empty() {
         // Their connections would go straight on, in plaintext.
-        if args.destinations.external_workload_namespaces.as_ref().is_some_and(|it| !it.is_empty()) {
+        if args.destinations.external_workload_namespaces.as_ref().is_some_and(|it| !it.is_empty())
+        {
             return Err(ArgsError::MachinesNotLookedUp);
         }
         settings.outbound.networks.clone_from(&args.cluster_networks);

@@ -1,8 +1,12 @@
-//! The outbound half: pods that call each other as applications do, and what is on the wire between
-//! them.
+//! The outbound half: pods that call each other as applications do, what is on the wire between them,
+//! who tries to come around it, and what outlives what.
 
 mod applications;
+mod emojivoto;
+mod endings;
+mod frames;
 mod greeting;
+mod hostile;
 mod mode;
 mod wire;
 
@@ -31,6 +35,7 @@ apiVersion: v1
 kind: Service
 metadata: {{name: {name}, namespace: {namespace}}}
 spec:
+  ipFamilyPolicy: PreferDualStack
   selector: {{app: {name}}}
   ports: [{{name: http, port: 80, targetPort: 8080}}]
 ---
@@ -43,7 +48,7 @@ spec:
   containers:
   - name: app
     image: {CLI}
-    args: [echo, --listen, '0.0.0.0:8080']
+    args: [echo, --name, {name}, --listen, '[::]:8080']
     ports: [{{containerPort: 8080}}]
     readinessProbe: {{httpGet: {{path: /ready, port: 8080}}, periodSeconds: 1}}
 "
@@ -86,13 +91,14 @@ async fn call(node: &Node, namespace: &str, from: &str, url: &str) -> Got {
     ask_in(node, (namespace, from, "app"), &[], url).await
 }
 
+/// The address of a pod.
+async fn address_of(node: &Node, namespace: &str, pod: &str) -> String {
+    let pod = node.pod(namespace, pod).await.unwrap();
+    pod["status"]["podIP"].as_str().unwrap().to_owned()
+}
+
 /// A namespace with these workloads, all of them ready.
-async fn workloads(
-    node: &Node,
-    prefix: &str,
-    annotations: &str,
-    names: &[(&str, &str)],
-) -> String {
+async fn workloads(node: &Node, prefix: &str, annotations: &str, names: &[(&str, &str)]) -> String {
     let namespace = meshed_namespace(node, prefix, annotations).await;
     for (name, own) in names {
         node.apply(&workload(&namespace, name, own)).await.unwrap();

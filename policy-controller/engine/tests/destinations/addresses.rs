@@ -210,9 +210,8 @@ fn a_service_that_cannot_be_read_takes_no_port_of_an_address_from_others() {
         "metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"},
         "spec": {"externalIPs": ["192.0.2.10", "172.18.0.2"], "ports": [{"port": 0}]},
     });
-    let front = |name: &str, address: &str, spec: serde_json::Value| {
-        with(service(name, address), spec)
-    };
+    let front =
+        |name: &str, address: &str, spec: serde_json::Value| with(service(name, address), spec);
     let shared = json!({
         "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"externalIPs": ["192.0.2.10", "172.18.0.2"]},

@@ -4,6 +4,26 @@ use super::super::away::controller_stays;
 use super::super::clients::Got;
 use super::super::world::{eventually, node};
 use super::{CLOSED, admits, call, workloads};
+use policy_tests::cluster::node::Node;
+use serde_json::{Value, json};
+use std::net::{IpAddr, SocketAddr};
+
+/// URLs of a workload by the addresses of its Service and of its pod, of both families.
+async fn addresses(node: &Node, namespace: &str, name: &str) -> Vec<String> {
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
+    });
+    let service = node.objects().get(&service).await.unwrap().unwrap();
+    let pod = node.pod(namespace, name).await.unwrap();
+    let of_service = service["spec"]["clusterIPs"].as_array().unwrap().iter();
+    let of_pod = pod["status"]["podIPs"].as_array().unwrap().iter().map(|own| &own["ip"]);
+    let ports = of_service.map(|own| (own, 80)).chain(of_pod.map(|own| (own, 8080)));
+    let url = |(address, port): (&Value, u16)| {
+        let address: IpAddr = address.as_str().unwrap().parse().unwrap();
+        format!("http://{}/page", SocketAddr::new(address, port))
+    };
+    ports.map(url).collect()
+}
 
 #[tokio::test]
 async fn applications_call_with_the_identity_of_their_service_account() {
@@ -12,13 +32,12 @@ async fn applications_call_with_the_identity_of_their_service_account() {
     let names = [("web", ""), ("granted", ""), ("stranger", "")];
     let namespace = workloads(node, "calls", CLOSED, &names).await;
     node.apply(&admits(&namespace, "web", &["granted"])).await.unwrap();
-    let pod = node.pod(&namespace, "web").await.unwrap();
-    let address = pod["status"]["podIP"].as_str().unwrap();
-    let ways = [
+    let mut ways = vec![
         format!("http://web.{namespace}.svc.cluster.local/page"),
         format!("http://web.{namespace}/page"),
-        format!("http://{address}:8080/page"),
     ];
+    ways.extend(addresses(node, &namespace, "web").await);
+    assert_eq!(ways.len(), 6, "{ways:?}");
     for url in &ways {
         // A Service is reachable once DNS and the controller know of it.
         eventually(url, Got::Status(200), || call(node, &namespace, "granted", url)).await;

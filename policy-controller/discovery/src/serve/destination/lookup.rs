@@ -2,11 +2,11 @@
 
 use super::answers::Answer;
 use crate::serve::metrics::GaugeGuard;
-use policy_server::AllowancePermit;
 use policy_engine::{
     ClientPlace, DestinationKey, DestinationScope, Destinations, Latest, LookupError,
     PublishedDestination,
 };
+use policy_server::AllowancePermit;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
