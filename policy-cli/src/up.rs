@@ -5,6 +5,7 @@ mod calls;
 mod client_certs;
 mod clients;
 mod decisions;
+mod rows;
 mod screen;
 mod session;
 mod suggest;

@@ -1,25 +1,23 @@
 //! Lifecycle of `portcullis up`: start, output, following the manifests, shutdown.
 
-use super::calls::{self, CallRow, CallerIdentity, Callers};
+use super::calls::Callers;
 use super::client_certs::ClientCertificates;
-use super::clients::{SampleClient, clients};
 use super::decisions::DecisionLine;
-use super::screen::{ChangedEvent, ClientCommand, ClientRow, PortRow, ProblemEvent, ReadyEvent};
-use super::suggest::{Candidate, suggest};
+use super::rows::{Pod, RowSources, Rows};
+use super::screen::{ChangedEvent, ClientRow, PortRow, ProblemEvent, ReadyEvent};
 use crate::local_mesh::mesh::{LocalMesh, LocalMeshConfig, LocalMeshError};
-use crate::local_mesh::pods::{PortAllocation, RunningPod, application_name};
+use crate::local_mesh::pods::PortAllocation;
 use crate::output::{self, Format, Paint};
 use crate::signals::Signals;
 use anyhow::{Context, bail};
 use futures_util::future::join_all;
 use ipnet::Ipv4Net;
-use policy_core::{Identity, Owner, WorkloadKey, WorkloadKind};
+use policy_core::{WorkloadKey, WorkloadKind};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use policy_engine::ControllerConfig;
 use policy_engine::source::Diagnostic;
-use policy_engine::view::protocol_name;
-use policy_engine::{ControllerConfig, WorkloadState};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -89,40 +87,6 @@ struct Session {
     pod_limit_reported: bool,
 }
 
-struct Pod {
-    state: Arc<WorkloadState>,
-    unit: RunningPod,
-}
-
-#[derive(Default)]
-struct Rows {
-    ports: Vec<PortRow>,
-    clients: Vec<ClientRow>,
-    /// Names of clients without an identity.
-    names: BTreeMap<IpAddr, String>,
-}
-
-/// What a client's command is chosen from.
-struct Place<'a> {
-    ports: &'a [PortRow],
-    candidates: &'a [Candidate],
-    objects: &'a [Arc<Object>],
-}
-
-impl Rows {
-    /// Keeps clients that no manifest names any more, because their addresses remain allocated.
-    fn remember(&mut self, before: Self) {
-        for client in before.clients {
-            if !self.clients.iter().any(|row| row.address == client.address) {
-                self.clients.push(client);
-            }
-        }
-        for (address, name) in before.names {
-            self.names.entry(address).or_insert(name);
-        }
-    }
-}
-
 impl Session {
     async fn start(options: UpOptions) -> anyhow::Result<Self> {
         let UpOptions { directory, config, listen, subnet, format } = options;
@@ -153,7 +117,7 @@ impl Session {
             );
         }
         session.wait_for_services().await;
-        session.rows = session.make_rows().await?;
+        session.rows = session.row_sources().make().await?;
         Ok(session)
     }
 
@@ -217,113 +181,9 @@ impl Session {
         let _ = tokio::time::timeout(SERVICES, complete).await;
     }
 
-    async fn make_rows(&mut self) -> anyhow::Result<Rows> {
-        let (ports, candidates) = self.port_rows().await;
-        let objects = self.mesh.objects.all();
-        let states: Vec<_> = self.pods.values().map(|pod| Arc::clone(&pod.state)).collect();
-        let services = calls::services(&objects);
-        let mut rows = Rows { ports, ..Rows::default() };
-        for client in clients(&objects, &states, &self.mesh.config) {
-            let from = match client.real {
-                Some(real) => self.mesh.allocate_for(client.who.clone(), real)?,
-                None => self.mesh.allocate_in_cluster(client.who.clone())?,
-            };
-            let own = self.calls_of(&client, from, &services)?;
-            let at = Place { ports: &rows.ports, candidates: &candidates, objects: &objects };
-            let row = self.client_row(&client, from, &at, own)?;
-            if client.identity.is_none() {
-                rows.names.insert(row.stands_for, client.name.clone());
-            }
-            rows.clients.push(row);
-        }
-        Ok(rows)
-    }
-
-    async fn port_rows(&self) -> (Vec<PortRow>, Vec<Candidate>) {
-        let mut rows = Vec::new();
-        let mut candidates = Vec::new();
-        for (key, pod) in &self.pods {
-            for (port, address) in &pod.unit.ports {
-                // The pod may have been removed since it was started, and is stopped in a moment.
-                let Ok(policy) = self.mesh.controller.policies.port(key, *port).await else {
-                    continue;
-                };
-                let policy = policy.current().policy.clone();
-                rows.push(PortRow {
-                    workload: key.to_string(),
-                    port: port.get(),
-                    address: *address,
-                    policy: match &policy.owner {
-                        Owner::Server(server) => server.to_string(),
-                        Owner::Default(default) => format!("default {}", default.as_str()),
-                    },
-                    protocol: protocol_name(policy.protocol),
-                    server_name: pod.unit.server_name.clone(),
-                    application: application_name(&key.namespace, &key.name),
-                });
-                candidates.push(Candidate::new(policy, Arc::clone(&pod.state.facts)));
-            }
-        }
-        (rows, candidates)
-    }
-
-    /// The addresses that stand for Services to a client with an identity.
-    fn calls_of(
-        &mut self,
-        client: &SampleClient,
-        from: Ipv4Addr,
-        services: &[calls::ServiceAddress],
-    ) -> anyhow::Result<Vec<CallRow>> {
-        let own = |pod: &&Pod| Some(&pod.state.identity) == client.identity.as_ref();
-        let place = self.pods.values().find(own).or_else(|| self.pods.values().next());
-        let (Some(identity), Some(place)) = (&client.identity, place) else {
-            return Ok(Vec::new());
-        };
-        let state = Arc::clone(&place.state);
-        let caller = CallerIdentity { name: &client.name, identity, from, place: &state };
-        Ok(self.callers.calls(&mut self.mesh, &caller, services)?)
-    }
-
-    fn client_row(
-        &mut self,
-        client: &SampleClient,
-        from: Ipv4Addr,
-        at: &Place<'_>,
-        calls: Vec<CallRow>,
-    ) -> anyhow::Result<ClientRow> {
-        let Place { ports, candidates, objects } = at;
-        let stands_for = self.mesh.addresses.address_map().resolve(from.into());
-        let authority = &self.mesh.launcher.authority;
-        let pair = match &client.identity {
-            Some(identity) => Some(self.certificates.of(authority, &client.name, identity)?),
-            None => None,
-        };
-        let identity = client.identity.clone().map(Identity::Dns);
-        let roots = self.certificates.root();
-        let command = suggest(candidates, stands_for, identity.as_ref())
-            .and_then(|(index, request)| Some((ports.get(index)?, candidates.get(index)?, request)))
-            .map(|(port, candidate, request)| {
-                let protocol = candidate.policy.protocol;
-                let (pair, request) = (pair.as_ref(), &request);
-                let service = calls::service_of(objects, port.address);
-                let call = service.and_then(|(service, port)| {
-                    calls.iter().find(|own| own.service == service && own.port == port)
-                });
-                let call = call.map(|call| call.address);
-                let roots = &roots;
-                ClientCommand { from, pair, roots, port, protocol, request, call }.command()
-            });
-        let path = |path: PathBuf| path.display().to_string();
-        Ok(ClientRow {
-            name: client.name.clone(),
-            address: from,
-            stands_for,
-            identity: client.identity.as_deref().map(str::to_owned),
-            certificate: pair.as_ref().map(|pair| path(pair.certificate.clone())),
-            key: pair.map(|pair| path(pair.key)),
-            calls,
-            command: command.unwrap_or_default(),
-        })
+    fn row_sources(&mut self) -> RowSources<'_> {
+        let Self { mesh, certificates, pods, callers, .. } = self;
+        RowSources { mesh, certificates, pods, callers }
     }
 
     fn print_ready(&self) -> anyhow::Result<()> {
@@ -366,7 +226,7 @@ impl Session {
         for error in &changes.failed {
             self.note(&error.to_string());
         }
-        let rows = self.make_rows().await?;
+        let rows = self.row_sources().make().await?;
         let before = std::mem::replace(&mut self.rows, rows);
         let known = |row: &PortRow| before.ports.iter().any(|old| old.address == row.address);
         let ports: Vec<_> = self.rows.ports.iter().filter(|row| !known(row)).cloned().collect();
