@@ -25,7 +25,7 @@ pub(crate) struct CallerPlan<'a> {
 
 /// A running sidecar of a client. Dropping it stops it.
 pub(crate) struct RunningCaller {
-    _sidecar: Sidecar,
+    sidecar: Sidecar,
     _discovery: DropGuard,
 }
 
@@ -46,6 +46,14 @@ impl PodLauncher {
         let (store, discovery) = self.discover(plan.place, identity.clone(), demand)?;
         let sidecar = Sidecar::start(config, store, identity, Some(Arc::clone(&self.recorder)))
             .map_err(|error| start_error(plan.name.to_owned(), error))?;
-        Ok(RunningCaller { _sidecar: sidecar, _discovery: discovery })
+        Ok(RunningCaller { sidecar, _discovery: discovery })
+    }
+}
+
+impl RunningCaller {
+    /// Closes its connections, and waits until its addresses are free.
+    pub(crate) async fn stop(mut self) {
+        self.sidecar.stop();
+        self.sidecar.ended().await;
     }
 }

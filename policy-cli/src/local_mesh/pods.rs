@@ -282,6 +282,12 @@ impl RunningPod {
         self.sidecar.drain();
         self.sidecar.ended().await;
     }
+
+    /// Closes its connections, and waits until its addresses are free.
+    pub(crate) async fn stop(mut self) {
+        self.sidecar.stop();
+        self.sidecar.ended().await;
+    }
 }
 
 /// Port of connections with a transport header, as in a pod.

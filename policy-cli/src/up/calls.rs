@@ -45,7 +45,7 @@ pub(super) struct Callers(BTreeMap<Arc<str>, Caller>);
 struct Caller {
     services: Vec<ServiceAddress>,
     rows: Vec<CallRow>,
-    _sidecar: RunningCaller,
+    sidecar: RunningCaller,
 }
 
 /// A client.
@@ -98,14 +98,14 @@ pub(super) fn service_of(objects: &[Arc<Object>], pod: SocketAddr) -> Option<(St
 
 impl Callers {
     /// The calls of a client, whose sidecar is started if it does not run or if Services changed.
-    pub(super) fn calls(
+    pub(super) async fn calls(
         &mut self,
         mesh: &mut LocalMesh,
         client: &CallerIdentity<'_>,
         services: &[ServiceAddress],
     ) -> Result<Vec<CallRow>, LocalMeshError> {
         if services.is_empty() {
-            self.0.remove(client.identity);
+            self.stop(client.identity).await;
             return Ok(Vec::new());
         }
         let running = self.0.get(client.identity);
@@ -115,7 +115,7 @@ impl Callers {
         if running.is_none() && self.0.len() >= MOST_CALLERS {
             return Ok(Vec::new());
         }
-        self.0.remove(client.identity);
+        self.stop(client.identity).await;
         let rows = rows(mesh, client, services)?;
         let pairs: Vec<_> = rows
             .iter()
@@ -134,9 +134,16 @@ impl Callers {
             calls: &pairs,
         };
         let sidecar = mesh.launcher.start_caller(&plan)?;
-        let caller = Caller { services: services.to_vec(), rows: rows.clone(), _sidecar: sidecar };
+        let caller = Caller { services: services.to_vec(), rows: rows.clone(), sidecar };
         self.0.insert(client.identity.clone(), caller);
         Ok(rows)
+    }
+
+    /// Stops a client's sidecar, so that another can listen at its addresses.
+    async fn stop(&mut self, identity: &Arc<str>) {
+        if let Some(caller) = self.0.remove(identity) {
+            caller.sidecar.stop().await;
+        }
     }
 }
 
@@ -150,8 +157,52 @@ fn rows(
         let ServiceAddress { namespace, name, port, address } = service;
         let peer = Peer::Call(client.identity.clone(), namespace.clone(), name.clone());
         let own = mesh.allocate_for(peer, address.ip())?;
-        let address = mesh.launcher.free(own, *port)?;
+        let address = mesh.launcher.free(own, stand_in(service, services))?;
         Ok(CallRow { service: format!("{namespace}/{name}"), port: port.get(), address })
     };
     services.iter().map(row).collect()
+}
+
+/// The port of the address that stands for a port of a Service. Those that not everybody may bind
+/// become 8080 for 80, 8443 for 443, so that addresses are the same for everybody.
+fn stand_in(service: &ServiceAddress, services: &[ServiceAddress]) -> NonZeroU16 {
+    let port = service.port;
+    if port.get() >= UNPRIVILEGED {
+        return port;
+    }
+    let declared = |port: &NonZeroU16| {
+        let same = |own: &&ServiceAddress| {
+            (&own.namespace, &own.name) == (&service.namespace, &service.name)
+        };
+        services.iter().filter(same).any(|own| own.port == *port)
+    };
+    let shifted = (8000..=56000).step_by(8000).filter_map(|shift| port.checked_add(shift));
+    shifted.into_iter().find(|port| !declared(port)).unwrap_or(port)
+}
+
+/// The first port that every process may bind.
+const UNPRIVILEGED: u16 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(name: &str, port: u16) -> ServiceAddress {
+        let address = "10.96.0.1:1".parse().unwrap();
+        let port = NonZeroU16::new(port).unwrap();
+        ServiceAddress { namespace: "shop".into(), name: name.into(), port, address }
+    }
+
+    #[test]
+    fn privileged_ports_become_others_that_the_service_does_not_declare() {
+        let services = [
+            service("web", 80),
+            service("web", 443),
+            service("web", 8443),
+            service("web", 1024),
+            service("other", 8080),
+        ];
+        let ports = services.each_ref().map(|own| stand_in(own, &services).get());
+        assert_eq!(ports, [8080, 16443, 8443, 1024, 8080]);
+    }
 }

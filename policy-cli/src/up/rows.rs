@@ -4,9 +4,9 @@
 use super::calls::{self, CallRow, CallerIdentity, Callers};
 use super::client_certs::ClientCertificates;
 use super::clients::{SampleClient, clients};
-use super::screen::{ClientCommand, ClientRow, PortRow};
+use super::screen::{ClientCommand, ClientRow, NewCall, PortRow};
 use super::suggest::{Candidate, suggest};
-use crate::local_mesh::mesh::LocalMesh;
+use crate::local_mesh::mesh::{LocalMesh, LocalMeshError};
 use crate::local_mesh::pods::{RunningPod, application_name};
 use policy_core::{Identity, Owner, WorkloadKey};
 use policy_crds::Object;
@@ -34,9 +34,24 @@ pub(super) struct Rows {
     pub(super) clients: Vec<ClientRow>,
     /// Names of clients without an identity.
     pub(super) names: BTreeMap<IpAddr, String>,
+    /// Reasons why clients have no calls.
+    pub(super) failed: Vec<LocalMeshError>,
 }
 
 impl Rows {
+    /// The calls that clients of `before` did not have then.
+    pub(super) fn new_calls(&self, before: &Self) -> Vec<NewCall> {
+        let known = self.clients.iter().filter_map(|client| {
+            let old = before.clients.iter().find(|old| old.address == client.address)?;
+            Some((client, old))
+        });
+        let new = known.flat_map(|(client, old)| {
+            let calls = client.calls.iter().filter(|call| !old.calls.contains(call));
+            calls.map(|call| NewCall { client: client.name.clone(), call: call.clone() })
+        });
+        new.collect()
+    }
+
     /// Keeps clients that no manifest names any more, because their addresses remain allocated.
     pub(super) fn remember(&mut self, before: Self) {
         for client in before.clients {
@@ -82,7 +97,10 @@ impl RowSources<'_> {
                 Some(real) => self.mesh.allocate_for(client.who.clone(), real)?,
                 None => self.mesh.allocate_in_cluster(client.who.clone())?,
             };
-            let own = self.calls_of(&client, from, &services)?;
+            let own = self.calls_of(&client, from, &services).await.unwrap_or_else(|error| {
+                rows.failed.push(error);
+                Vec::new()
+            });
             let at = Place { ports: &rows.ports, candidates: &candidates, objects: &objects };
             let row = self.client_row(&client, from, &at, own)?;
             if client.identity.is_none() {
@@ -122,12 +140,12 @@ impl RowSources<'_> {
     }
 
     /// The addresses that stand for Services to a client with an identity.
-    fn calls_of(
+    async fn calls_of(
         &mut self,
         client: &SampleClient,
         from: Ipv4Addr,
         services: &[calls::ServiceAddress],
-    ) -> anyhow::Result<Vec<CallRow>> {
+    ) -> Result<Vec<CallRow>, LocalMeshError> {
         let own = |pod: &&Pod| Some(&pod.state.identity) == client.identity.as_ref();
         let place = self.pods.values().find(own).or_else(|| self.pods.values().next());
         let (Some(identity), Some(place)) = (&client.identity, place) else {
@@ -135,7 +153,7 @@ impl RowSources<'_> {
         };
         let state = Arc::clone(&place.state);
         let caller = CallerIdentity { name: &client.name, identity, from, place: &state };
-        Ok(self.callers.calls(self.mesh, &caller, services)?)
+        self.callers.calls(self.mesh, &caller, services).await
     }
 
     fn client_row(

@@ -85,6 +85,20 @@ pub(crate) struct ChangedEvent<'a> {
     /// New clients.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) clients: &'a [ClientRow],
+    /// New calls of clients that were there.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) calls: &'a [NewCall],
+}
+
+/// A call that a client did not have before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NewCall {
+    /// Name of the client.
+    pub(crate) client: String,
+    /// The call.
+    #[serde(flatten)]
+    pub(crate) call: CallRow,
 }
 
 /// A problem, as `-o json` prints it.
@@ -158,6 +172,14 @@ impl ChangedEvent<'_> {
             let _ =
                 writeln!(text, "{} {} at {}", paint.notice("new  "), client.name, client.address);
             let _ = writeln!(text, "      {}", client.command);
+        }
+        for NewCall { client, call } in self.calls {
+            let CallRow { service, port, address } = call;
+            let _ = writeln!(
+                text,
+                "{} {service}:{port} for {client} at {address}",
+                paint.notice("new  ")
+            );
         }
         text
     }

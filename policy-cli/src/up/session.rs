@@ -118,6 +118,9 @@ impl Session {
         }
         session.wait_for_services().await;
         session.rows = session.row_sources().make().await?;
+        if let Some(error) = session.rows.failed.pop() {
+            return Err(error.into());
+        }
         Ok(session)
     }
 
@@ -146,7 +149,9 @@ impl Session {
             if self.pods.get(&key).is_some_and(same) {
                 continue;
             }
-            self.pods.remove(&key);
+            if let Some(pod) = self.pods.remove(&key) {
+                pod.unit.stop().await;
+            }
             match self.mesh.start_pod(&state, &BTreeSet::new()).await {
                 Ok(unit) => {
                     self.pods.insert(key, Pod { state, unit });
@@ -227,13 +232,18 @@ impl Session {
             self.note(&error.to_string());
         }
         let rows = self.row_sources().make().await?;
+        for error in &rows.failed {
+            self.note(&error.to_string());
+        }
         let before = std::mem::replace(&mut self.rows, rows);
         let known = |row: &PortRow| before.ports.iter().any(|old| old.address == row.address);
         let ports: Vec<_> = self.rows.ports.iter().filter(|row| !known(row)).cloned().collect();
         let known = |row: &ClientRow| before.clients.iter().any(|old| old.address == row.address);
         let clients: Vec<_> = self.rows.clients.iter().filter(|row| !known(row)).cloned().collect();
+        let calls = self.rows.new_calls(&before);
         self.rows.remember(before);
-        if ports.is_empty() && clients.is_empty() && changes.gone.is_empty() {
+        let gone = &changes.gone;
+        if ports.is_empty() && clients.is_empty() && gone.is_empty() && calls.is_empty() {
             return Ok(());
         }
         let changed = ChangedEvent {
@@ -241,6 +251,7 @@ impl Session {
             ports: &ports,
             gone: &changes.gone,
             clients: &clients,
+            calls: &calls,
         };
         Ok(output::print_next(self.format, &changed, |changed| changed.text(self.paint))?)
     }

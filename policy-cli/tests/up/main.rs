@@ -9,6 +9,9 @@
     reason = "a test fails by panicking"
 )]
 
+mod calls;
+mod refusals;
+
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -67,7 +70,10 @@ fn read(stdout: ChildStdout) -> mpsc::Receiver<Value> {
 
 impl Up {
     fn start(directory: &Path) -> Self {
-        let mut command = portcullis();
+        Self::start_as(portcullis(), directory)
+    }
+
+    fn start_as(mut command: Command, directory: &Path) -> Self {
         command.args(["up", "-o", "json"]).arg(directory);
         let mut child = command.spawn().unwrap();
         let events = read(child.stdout.take().unwrap());
@@ -381,35 +387,6 @@ fn a_second_signal_does_not_wait_for_open_requests() {
     slow.wait().unwrap();
 }
 
-fn refused(arguments: &[&str]) -> String {
-    let output = portcullis().args(arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
-
-#[test]
-fn what_cannot_be_run_says_why() {
-    let missing = refused(&["up", "/no/such/directory"]);
-    assert!(missing.contains("cannot read `/no/such/directory`"), "{missing}");
-    let empty = tempfile::tempdir().unwrap();
-    let nothing = refused(&["up", empty.path().to_str().unwrap()]);
-    assert!(nothing.contains("no .yaml, .yml or .json file"), "{nothing}");
-    let elsewhere = refused(&["up", "--subnet", "10.0.0.0/16", empty.path().to_str().unwrap()]);
-    assert!(elsewhere.contains("no part of 127.0.0.0/8"), "{elsewhere}");
-}
-
-#[test]
-fn a_port_that_is_taken_is_named() {
-    let directory = example("audit-mode");
-    let taken =
-        (150..250).find_map(|n| std::net::TcpListener::bind((format!("127.{n}.64.1"), 8080)).ok());
-    let taken = taken.expect("a free subnet");
-    let address = taken.local_addr().unwrap();
-    let subnet = address.ip().to_string().replace("64.1", "0.0/16");
-    let message = refused(&["up", "--subnet", &subnet, directory.path().to_str().unwrap()]);
-    assert!(message.contains(&format!("`{address}` is in use")), "{message}");
-}
-
 #[test]
 fn two_at_once_take_different_addresses() {
     let directory = example("audit-mode");
@@ -422,20 +399,10 @@ fn two_at_once_take_different_addresses() {
     }
 }
 
-#[test]
-fn a_pipe_is_refused_instead_of_waited_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let pipe = directory.path().join("pipe.yaml");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let message = refused(&["up", pipe.to_str().unwrap()]);
-    assert!(message.contains("neither a directory nor a file"), "{message}");
-}
-
-#[test]
-fn the_tables_are_for_people_unless_asked_otherwise() {
-    let directory = example("audit-mode");
+/// What people see until decisions begin, and on standard error.
+fn tables(directory: &Path) -> (String, String) {
     let mut command = portcullis();
-    command.arg("up").arg(directory.path());
+    command.arg("up").arg(directory);
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut text = String::new();
@@ -451,6 +418,13 @@ fn the_tables_are_for_people_unless_asked_otherwise() {
     assert!(child.wait().unwrap().success());
     let mut errors = String::new();
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    (text, errors)
+}
+
+#[test]
+fn the_tables_are_for_people_unless_asked_otherwise() {
+    let directory = example("audit-mode");
+    let (text, errors) = tables(directory.path());
     let (_, subnet) = text.split_once("bookshop/catalogue-0  8080  127.").unwrap();
     let (subnet, _) = subnet.split_once('.').unwrap();
     for expected in [
