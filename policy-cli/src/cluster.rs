@@ -5,6 +5,7 @@ pub(crate) mod api_error;
 pub(crate) mod connect;
 pub(crate) mod controller;
 pub(crate) mod list;
+pub(crate) mod owners;
 pub(crate) mod permissions;
 pub(crate) mod pod_http;
 pub(crate) mod port_forward;

@@ -3,6 +3,7 @@
 pub(crate) mod authz;
 pub(crate) mod check;
 pub(crate) mod echo;
+pub(crate) mod edges;
 pub(crate) mod grants;
 pub(crate) mod health;
 pub(crate) mod identity;

@@ -12,6 +12,7 @@ mod cluster;
 mod command;
 mod diagnostics;
 pub mod echo;
+mod edges;
 pub mod expect;
 mod grants;
 mod health;

@@ -1,13 +1,11 @@
 //! Selects workloads: one by name, those of a Deployment and the like, those behind a Server, or
 //! all.
 
-use crate::cluster::api_error::explain;
-use crate::cluster::{Cluster, Scope, list, undetermined};
+use crate::cluster::{Cluster, owners, undetermined};
 use crate::inventory::Inventory;
 use anyhow::bail;
 use policy_core::{WorkloadKey, WorkloadKind};
 use policy_crds::{Kind, ObjectKey, nearest};
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -129,55 +127,20 @@ fn declared_pods(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<Work
         .collect()
 }
 
-/// Pods that a resource of a cluster owns: those of a Deployment through its ReplicaSets, those of
-/// a CronJob through its Jobs.
+/// Pods that a resource of a cluster owns.
 async fn owned_pods(
     inventory: &Inventory,
     cluster: &Cluster,
     kind: Kind,
     name: &str,
 ) -> anyhow::Result<BTreeSet<WorkloadKey>> {
-    let top = vec![(kind.as_str(), name.to_owned())];
-    let owners = if kind == Kind::Deployment {
-        owned_objects(cluster, Kind::ReplicaSet, &top).await?
-    } else if kind == Kind::CronJob {
-        owned_objects(cluster, Kind::Job, &top).await?
-    } else {
-        top
-    };
+    let owners = owners::of_resource(cluster, kind, name).await?;
     let pods = inventory.values.iter().filter(|(key, value)| {
-        key.kind == Kind::Pod && cluster.scope.contains(&key.namespace) && is_owned(value, &owners)
+        key.kind == Kind::Pod
+            && cluster.scope.contains(&key.namespace)
+            && owners::is_owned(value, &owners)
     });
     Ok(pods.map(|(key, _)| WorkloadKey::pod(&key.namespace, &key.name)).collect())
-}
-
-/// Objects of a kind that one of `owners` owns.
-async fn owned_objects(
-    cluster: &Cluster,
-    kind: Kind,
-    owners: &[(&'static str, String)],
-) -> anyhow::Result<Vec<(&'static str, String)>> {
-    let api = format!("/apis/{}/v1", kind.group());
-    let path = match &cluster.scope {
-        Scope::Namespace(namespace) => format!("{api}/namespaces/{namespace}/{}", kind.plural()),
-        Scope::All => format!("{api}/{}", kind.plural()),
-    };
-    let found = list::pages(&cluster.client, &path)
-        .await
-        .map_err(|error| explain(&error, &cluster.source, &format!("list {}", kind.plural())))?;
-    let owned = found.iter().filter(|value| is_owned(value, owners));
-    let name = |value: &Value| {
-        Some((kind.as_str(), value.get("metadata")?.get("name")?.as_str()?.to_owned()))
-    };
-    Ok(owned.filter_map(name).collect())
-}
-
-fn is_owned(value: &Value, owners: &[(&'static str, String)]) -> bool {
-    let references = value.get("metadata").and_then(|m| m.get("ownerReferences"));
-    references.and_then(Value::as_array).into_iter().flatten().any(|reference| {
-        let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
-        owners.iter().any(|(kind, name)| text("kind") == *kind && text("name") == name)
-    })
 }
 
 /// Error message for a name that does not exist, with the closest existing name as a suggestion.
@@ -214,7 +177,6 @@ fn not_found(inventory: &Inventory, kind: Kind, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn targets_are_named_as_people_name_them() {
@@ -233,15 +195,5 @@ mod tests {
             "pod/".parse::<WorkloadTarget>().is_err()
                 && "pod/a/b".parse::<WorkloadTarget>().is_err()
         );
-    }
-
-    #[test]
-    fn a_pod_is_owned_by_what_its_references_name() {
-        let pod = json!({"metadata": {"ownerReferences": [
-            {"kind": "ReplicaSet", "name": "web-1", "controller": true}]}});
-        let owners = |name: &str| vec![("ReplicaSet", name.to_owned())];
-        assert!(is_owned(&pod, &owners("web-1")));
-        assert!(!is_owned(&pod, &owners("web-2")));
-        assert!(!is_owned(&json!({}), &owners("web-1")));
     }
 }

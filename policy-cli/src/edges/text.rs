@@ -1,0 +1,131 @@
+//! Tables of `portcullis edges`.
+
+use super::report::{Edge, EdgeFailure, EdgePeer, EdgesReport, SidecarSource};
+use crate::output::{self, Paint};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+impl EdgesReport {
+    /// The tables.
+    pub(crate) fn text(&self, paint: Paint) -> String {
+        let mut text = format!("{}\n\n", paint.dim(&self.source.to_string()));
+        let known: Vec<_> = self.pods.iter().filter(|pod| pod.problem.is_none()).collect();
+        let as_whom = identities(&known);
+        let (asked, all) = (known.len(), self.pods.len());
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}{as_whom}", paint.bold(&self.workload));
+        let _ = writeln!(text, "{asked} of {all} pods answer");
+        for pod in &self.pods {
+            if let Some(problem) = &pod.problem {
+                let line = format!("not known of pod {}: {problem}", pod.name);
+                let _ = writeln!(text, "{}", paint.notice(&line));
+            }
+        }
+        if asked > 0 {
+            text.push('\n');
+            text.push_str(&self.tables(paint));
+        }
+        text
+    }
+
+    fn tables(&self, paint: Paint) -> String {
+        if self.edges.is_empty() && self.failures.is_empty() {
+            return "no connections in the last ten minutes\n".to_owned();
+        }
+        let mut text = String::new();
+        if !self.edges.is_empty() {
+            let header = ["TO", "PODS OF", "TLS", "IDENTITY", "OPEN", "OPENED", "SENT", "RECEIVED"];
+            let rows = self.edges.iter().map(edge);
+            text.push_str(&output::table_within(output::width(), header, rows));
+        }
+        if !self.failures.is_empty() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "\n{}", paint.bold("Refused and failed"));
+            let header = ["TO", "PODS OF", "REASON", "REFUSED", "ATTEMPTS FAILED"];
+            let rows = self.failures.iter().map(failure);
+            text.push_str(&output::table_within(output::width(), header, rows));
+        }
+        text
+    }
+}
+
+/// ` as IDENTITY`, of the pods that answer.
+fn identities(pods: &[&SidecarSource]) -> String {
+    let all: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.identity.as_deref()).collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!(" as {}", all.into_iter().collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn edge(edge: &Edge) -> [String; 8] {
+    let Edge { peer, tls, identity, reason, counts } = edge;
+    let carried = match (tls, reason) {
+        (true, _) => "yes".to_owned(),
+        (false, Some(reason)) => format!("no: {reason}"),
+        (false, None) => "no".to_owned(),
+    };
+    [
+        target(peer, reason.as_deref()),
+        or_dash(peer.owner.as_deref()),
+        carried,
+        or_dash(identity.as_deref()),
+        counts.opened.saturating_sub(counts.closed).to_string(),
+        counts.opened.to_string(),
+        bytes(counts.sent),
+        bytes(counts.received),
+    ]
+}
+
+fn failure(failure: &EdgeFailure) -> [String; 5] {
+    let EdgeFailure { peer, reason, counts } = failure;
+    [
+        target(peer, None),
+        or_dash(peer.owner.as_deref()),
+        reason.clone(),
+        counts.refused.to_string(),
+        counts.attempts.to_string(),
+    ]
+}
+
+fn or_dash(text: Option<&str>) -> String {
+    text.unwrap_or("-").to_owned()
+}
+
+/// The Service and its port, or what an address is known to be.
+fn target(peer: &EdgePeer, reason: Option<&str>) -> String {
+    match (&peer.service, &peer.namespace, reason) {
+        (Some(service), Some(namespace), _) => match peer.port {
+            Some(port) => format!("{service}.{namespace}:{port}"),
+            None => format!("{service}.{namespace}"),
+        },
+        (Some(other), None, _) => format!("{other}: beyond 1,000 series"),
+        (None, Some(namespace), _) => format!("pods of {namespace}, by address"),
+        (None, None, Some("external")) => "outside of the cluster".to_owned(),
+        (None, None, Some("node_port")) => "nodes".to_owned(),
+        (None, None, Some("unknown")) => "addresses of nobody".to_owned(),
+        (None, None, _) => "-".to_owned(),
+    }
+}
+
+/// A number of bytes for people.
+fn bytes(count: u64) -> String {
+    let (tenths, unit) = match count {
+        0..1_000 => return format!("{count} B"),
+        1_000..1_000_000 => (count / 100, "kB"),
+        1_000_000..1_000_000_000 => (count / 100_000, "MB"),
+        _ => (count / 100_000_000, "GB"),
+    };
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_told_in_decimal_units() {
+        let told = [0, 999, 1_000, 1_999, 5_430_000, 12_300_000_000].map(bytes);
+        assert_eq!(told, ["0 B", "999 B", "1.0 kB", "1.9 kB", "5.4 MB", "12.3 GB"]);
+    }
+}

@@ -1,0 +1,211 @@
+//! `portcullis edges` as people run it, against an API server that knows three pods.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use policy_enforce::telemetry::{OutboundTarget, OutboundTls, Telemetry};
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::process::Command;
+
+/// The metrics of a sidecar whose pod talks to `cart`, to the outside, and in vain to `gone`.
+fn metrics() -> String {
+    let telemetry = Telemetry::new(1);
+    let target = |service: &str, owner: &str| OutboundTarget {
+        namespace: "shop".into(),
+        service: service.into(),
+        port: NonZeroU16::new(80),
+        owner: owner.into(),
+    };
+    let mesh = OutboundTls::Mesh("cart.shop.id".into());
+    let cart = target("cart", "deployment/cart");
+    let meter = telemetry.outbound(cart.clone(), mesh.clone(), 0);
+    meter.passed(1500, 20);
+    drop(meter);
+    let outside = OutboundTls::Plaintext("external");
+    drop(telemetry.outbound(OutboundTarget::default(), outside, 0));
+    telemetry.outbound_refused(target("gone", ""), "no_endpoint");
+    telemetry.outbound_failed(cart, "connect");
+    telemetry.encode(&[]).unwrap()
+}
+
+fn pod(name: &str, mark: Option<&str>) -> Value {
+    let mark = mark.map(|outbound| {
+        json!({
+            "version": "0.1.0", "inboundPort": 4143, "outbound": outbound,
+            "identity": "web.shop.id", "capture": "init-container",
+        })
+        .to_string()
+    });
+    let annotations = mark.map(|mark| json!({"portcullis.dev/sidecar": mark}));
+    let owners =
+        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u"}]);
+    json!({
+        "metadata": {
+            "name": name, "namespace": "shop", "annotations": annotations, "ownerReferences": owners,
+        },
+        "status": {"phase": "Running"},
+    })
+}
+
+/// What the API server answers: status, content type, body.
+fn answer(path: &str) -> (u16, &'static str, String) {
+    let list = |items: Value| json!({"metadata": {}, "items": items}).to_string();
+    let owned = json!([{"metadata": {
+        "name": "web-1", "ownerReferences": [{"kind": "Deployment", "name": "web"}],
+    }}]);
+    let pods = json!([
+        pod("web-1-c", None),
+        pod("web-1-a", Some("on")),
+        pod("web-1-b", Some("mesh-only")),
+        pod("web-1-d", Some("none")),
+    ]);
+    match path {
+        "/apis/apps/v1/namespaces/shop/replicasets" => (200, "application/json", list(owned)),
+        "/api/v1/namespaces/shop/pods" => (200, "application/json", list(pods)),
+        "/api/v1/namespaces/shop/pods/web-1-a:4191/proxy/metrics" => (200, "text/plain", metrics()),
+        "/api/v1/namespaces/shop/pods/web-1-b:4191/proxy/metrics" => {
+            (403, "text/plain", String::new())
+        }
+        _ => {
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+                "reason": "NotFound", "message": "nothing here",
+            });
+            (404, "application/json", status.to_string())
+        }
+    }
+}
+
+async fn respond(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (status, kind, body) = answer(request.uri().path());
+    let response = Response::builder().status(status).header("content-type", kind);
+    Ok(response.body(Full::new(body.into())).unwrap())
+}
+
+/// Starts the API server. It ends with the test.
+fn api_server() -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                let http = hyper::server::conn::http1::Builder::new();
+                tokio::spawn(http.serve_connection(TokioIo::new(stream), service_fn(respond)));
+            }
+        });
+    });
+    address
+}
+
+/// Runs `edges` with these arguments: the exit code, standard output with the server's name for its
+/// address, and standard error.
+fn edges(arguments: &[&str]) -> (i32, String, String) {
+    let server = format!("http://{}", api_server());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "shop"}}],
+    });
+    std::fs::write(&file, config.to_string()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    command.arg("edges").arg("--kubeconfig").arg(&file).args(arguments);
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(&server, "SERVER");
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+const TABLES: &str = "\
+context test at SERVER, namespace shop
+
+Deployment shop/web as web.shop.id
+1 of 4 pods answer
+not known of pod web-1-b: its sidecar answers /metrics with HTTP status 403
+not known of pod web-1-c: it has no sidecar with an outbound half
+not known of pod web-1-d: its sidecar has no outbound half
+
+TO                      PODS OF          TLS           IDENTITY      OPEN  OPENED  SENT    RECEIVED
+outside of the cluster  -                no: external  -             0     1       0 B     0 B
+cart.shop:80            deployment/cart  yes           cart.shop.id  0     1       1.5 kB  20 B
+
+Refused and failed
+TO            PODS OF          REASON       REFUSED  ATTEMPTS FAILED
+cart.shop:80  deployment/cart  connect      0        1
+gone.shop:80  -                no_endpoint  1        0
+";
+
+#[test]
+fn a_workloads_connections_are_a_table_for_people() {
+    assert_eq!(edges(&["deploy/web"]), (0, TABLES.to_owned(), String::new()));
+}
+
+#[test]
+fn programs_get_whole_numbers_and_every_pod() {
+    let (code, out, _) = edges(&["pod/web-1-a", "-o", "json"]);
+    let expected = json!({
+        "asked": {
+            "directory": null, "controller": null, "context": "test", "server": "SERVER",
+            "namespace": "shop",
+        },
+        "workload": "Pod shop/web-1-a",
+        "pods": [{"name": "web-1-a", "identity": "web.shop.id", "outbound": "on", "problem": null}],
+        "edges": [
+            {
+                "namespace": null, "service": null, "port": null, "owner": null, "tls": false,
+                "identity": null, "reason": "external", "opened": 1, "closed": 1, "sent": 0,
+                "received": 0,
+            },
+            {
+                "namespace": "shop", "service": "cart", "port": 80, "owner": "deployment/cart",
+                "tls": true, "identity": "cart.shop.id", "reason": null, "opened": 1, "closed": 1,
+                "sent": 1500, "received": 20,
+            },
+        ],
+        "failures": [
+            {
+                "namespace": "shop", "service": "cart", "port": 80, "owner": "deployment/cart",
+                "reason": "connect", "refused": 0, "attempts": 1,
+            },
+            {
+                "namespace": "shop", "service": "gone", "port": 80, "owner": null,
+                "reason": "no_endpoint", "refused": 1, "attempts": 0,
+            },
+        ],
+    });
+    assert_eq!((code, serde_json::from_str::<Value>(&out).unwrap()), (0, expected));
+}
+
+#[test]
+fn where_nothing_is_known_the_command_fails() {
+    let (code, out, _) = edges(&["pod/web-1-d"]);
+    let expected = "\
+context test at SERVER, namespace shop
+
+Pod shop/web-1-d
+0 of 1 pods answer
+not known of pod web-1-d: its sidecar has no outbound half
+";
+    assert_eq!((code, out.as_str()), (1, expected));
+    let (code, out, error) = edges(&["pod/web-1"]);
+    let there = "there is no Pod web-1 in context test at SERVER, namespace shop; is it web-1-c?";
+    assert_eq!((code, out.as_str(), error.as_str()), (1, "", &*format!("error: {there}\n")));
+}
