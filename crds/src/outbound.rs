@@ -74,7 +74,7 @@ pub struct SliceEndpoint {
     pub address: IpAddr,
     /// True if it is ready, or does not say.
     pub is_ready: bool,
-    /// True if it can serve, even while it ends; as [`Self::is_ready`] if it does not say.
+    /// True if it can serve, even while it ends; also if it does not say.
     pub is_serving: bool,
     /// True if it is ending.
     pub is_terminating: bool,

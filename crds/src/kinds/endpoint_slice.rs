@@ -43,7 +43,8 @@ fn port(node: &JsonNode<'_>) -> Option<Option<SlicePort>> {
         return Some(None);
     }
     let name = shared(port_name(&fields)?);
-    let port = match fields.get("port") {
+    // The API server takes a port of zero, and nodes skip it.
+    let port = match fields.get("port").filter(|node| node.value() != 0) {
         Some(node) => Some(number(&node)?),
         None => None,
     };
@@ -84,7 +85,8 @@ fn endpoint(
     Some(Some(SliceEndpoint {
         address,
         is_ready,
-        is_serving: condition(conditions.as_ref(), "serving", is_ready)?,
+        // As kube-proxy reads it, whatever `ready` is.
+        is_serving: condition(conditions.as_ref(), "serving", true)?,
         is_terminating: condition(conditions.as_ref(), "terminating", false)?,
         is_pod: is_pod(&fields),
         node: node.map(|name| names.shared(name)),

@@ -214,7 +214,7 @@ fn a_slice_has_the_endpoints_of_a_service_with_what_decides_who_may_use_them() {
                 ..endpoint("10.1.0.2")
             },
             SliceEndpoint { is_ready: false, is_terminating: true, ..endpoint("10.1.0.3") },
-            SliceEndpoint { is_ready: false, is_serving: false, ..endpoint("10.1.0.4") },
+            SliceEndpoint { is_ready: false, ..endpoint("10.1.0.4") },
         ],
     };
     let found = slice_of(object);

@@ -14,6 +14,8 @@ mod addresses;
 mod events;
 #[path = "destinations/handle.rs"]
 mod handle;
+#[path = "destinations/kube_proxy.rs"]
+mod kube_proxy;
 #[path = "destinations/meshed.rs"]
 mod meshed;
 #[path = "destinations/services.rs"]

@@ -1,11 +1,12 @@
-//! Support for the tests of several crates: waiting, free ports, certificates, HTTP clients, and tests that are
-//! skipped.
+//! Support for the tests of several crates: waiting, free ports, certificates, HTTP clients, tests that are
+//! skipped, and the endpoints that kube-proxy chooses.
 //!
 //! Nothing here knows what is tested, so that every crate's tests can have it. What cannot go on
 //! panics, which ends the test.
 
 mod authority;
 mod client;
+pub mod endpoints;
 mod long;
 mod ports;
 mod skip;

@@ -1,7 +1,9 @@
 //! The endpoints of a Service that clients in one place may use, chosen as kube-proxy chooses them.
 //!
-//! `publishNotReadyAddresses` is no part of the choice: the controller that writes the slices states
-//! such endpoints as ready.
+//! The table of `policy_testkit::endpoints` has the cases, which a test compares with kube-proxy 1.34 on
+//! a node. Hints for nodes count, as they do in kube-proxy since its gate PreferSameTrafficDistribution
+//! is on by default (1.34). `publishNotReadyAddresses` is no part of the choice: the controller that
+//! writes the slices states such endpoints as ready.
 
 use crate::publish::destination::ScopeKind;
 use policy_core::AddressFamily;
@@ -68,7 +70,8 @@ impl<'a> Choice<'a> {
     }
 
     /// The endpoints with the port. Of one address in several slices, as while an endpoint moves
-    /// between them, the readiest counts.
+    /// between them, the readiest counts. kube-proxy takes the slices in an order of chance, and so
+    /// any of them.
     fn candidates(&self, slices: &[&'a EndpointSlice]) -> BTreeMap<SocketAddr, &'a SliceEndpoint> {
         let mut candidates: BTreeMap<SocketAddr, &'a SliceEndpoint> = BTreeMap::new();
         for slice in self.of_family(slices) {

@@ -1,4 +1,5 @@
-//! The table of choices, row by row as kube-proxy makes them.
+//! Choices that kube-proxy does not make: for clients that share an answer, and where it leaves the
+//! choice to chance. `tests/destinations/kube_proxy.rs` has the others.
 
 use super::*;
 use policy_crds::resource::SlicePort;
@@ -79,92 +80,13 @@ fn rows(choice: Choice<'_>, rows: &[(&str, &[&str], &[&str])]) {
 }
 
 #[test]
-fn ready_endpoints_are_used_and_ending_ones_only_without_them() {
-    rows(
-        HERE,
-        &[
-            ("none", &[], &[]),
-            ("ready", &["10.0.0.2 ready", "10.0.0.1 ready"], &["10.0.0.1", "10.0.0.2"]),
-            ("not ready", &["10.0.0.1 unready", "10.0.0.2 ready"], &["10.0.0.2"]),
-            ("none is ready", &["10.0.0.1 unready", "10.0.0.2 unready"], &[]),
-            ("one ends", &["10.0.0.1 serving", "10.0.0.2 ready"], &["10.0.0.2"]),
-            ("all end", &["10.0.0.1 serving", "10.0.0.2 ending"], &["10.0.0.1"]),
-            ("hints of ending ones", &["10.0.0.1 serving zone:b"], &["10.0.0.1"]),
-        ],
-    );
-}
-
-#[test]
-fn with_the_local_policy_endpoints_of_other_nodes_do_not_count() {
-    rows(
-        LOCAL,
-        &[
-            ("ours", &["10.0.0.1 ready on:n1", "10.0.0.2 ready on:n2"], &["10.0.0.1"]),
-            ("ours end", &["10.0.0.1 serving on:n1", "10.0.0.2 ready on:n2"], &["10.0.0.1"]),
-            ("none is ours", &["10.0.0.2 ready on:n2", "10.0.0.3 ready"], &[]),
-            ("hints elsewhere", &["10.0.0.1 ready on:n1 zone:b node:n2"], &["10.0.0.1"]),
-        ],
-    );
+fn clients_whose_node_is_not_known_have_what_is_for_all_of_them() {
     let nowhere = Choice { node: None, ..LOCAL };
     rows(nowhere, &[("no node", &["10.0.0.1 ready on:n1", "10.0.0.3 ready"], &[])]);
-}
-
-#[test]
-fn hints_count_if_all_ready_endpoints_have_them_and_one_fits() {
-    let both = &["10.0.0.1", "10.0.0.2"];
-    rows(
-        HERE,
-        &[
-            ("zone", &["10.0.0.1 ready zone:a", "10.0.0.2 ready zone:b"], &["10.0.0.1"]),
-            ("zones", &["10.0.0.1 ready zone:b zone:a", "10.0.0.2 ready zone:b"], &["10.0.0.1"]),
-            ("one without", &["10.0.0.1 ready zone:a", "10.0.0.2 ready"], both),
-            ("none fits", &["10.0.0.1 ready zone:b", "10.0.0.2 ready zone:c"], both),
-            ("unready ones", &["10.0.0.1 ready zone:a", "10.0.0.2 unready"], &["10.0.0.1"]),
-            ("fits unready", &["10.0.0.1 ready zone:b", "10.0.0.2 unready zone:a"], &["10.0.0.1"]),
-            (
-                "node before zone",
-                &["10.0.0.1 ready zone:a node:n1", "10.0.0.2 ready zone:a node:n2"],
-                &["10.0.0.1"],
-            ),
-            (
-                "zone where no node fits",
-                &["10.0.0.1 ready zone:a node:n2", "10.0.0.2 ready zone:b node:n3"],
-                &["10.0.0.1"],
-            ),
-            (
-                "zone where one has no node",
-                &["10.0.0.1 ready zone:a node:n1", "10.0.0.2 ready zone:a"],
-                both,
-            ),
-        ],
-    );
     let zoned: &[&str] = &["10.0.0.1 ready zone:a node:n1", "10.0.0.2 ready zone:b node:n2"];
     rows(Choice { node: None, ..HERE }, &[("in a zone", zoned, &["10.0.0.1"])]);
+    let both = &["10.0.0.1", "10.0.0.2"];
     rows(Choice { node: None, zone: None, ..HERE }, &[("anywhere", zoned, both)]);
-}
-
-#[test]
-fn the_port_has_the_name_of_the_services_port() {
-    let old = slice(&[("http", Some(8080)), ("admin", Some(9090))], &["10.0.0.1 ready"]);
-    let new = slice(&[("http", Some(8081))], &["10.0.0.2 ready"]);
-    let slices = [old, new];
-    check("by name", HERE, &slices, &["10.0.0.1:8080", "10.0.0.2:8081"]);
-    let admin = Choice { port: "admin", ..HERE };
-    check("in one slice", admin, &slices, &["10.0.0.1:9090"]);
-    check("in none", Choice { port: "", ..HERE }, &slices, &[]);
-    let unnamed = [slice(&[("", Some(80)), ("http", None)], &["10.0.0.1 ready"])];
-    check("without a name", Choice { port: "", ..HERE }, &unnamed, &["10.0.0.1:80"]);
-    check("without a number", HERE, &unnamed, &[]);
-}
-
-#[test]
-fn endpoints_are_of_the_family_that_was_dialled() {
-    let port = &[("http", Some(80))];
-    let names = EndpointSlice { family: None, ..slice(port, &[]) };
-    let slices = [slice(port, &["10.0.0.1 ready"]), slice(port, &["fd00::1 ready"]), names];
-    check("IPv4", HERE, &slices, &["10.0.0.1:80"]);
-    let v6 = Choice { family: AddressFamily::V6, ..HERE };
-    check("IPv6", v6, &slices, &["[fd00::1]:80"]);
 }
 
 #[test]
