@@ -13,6 +13,7 @@ mod wire;
 use super::clients::{CLI, Got, ask_in};
 use super::world::meshed_namespace;
 use policy_tests::cluster::node::Node;
+use std::net::IpAddr;
 
 /// Annotations of a namespace whose pods have the outbound half and admit nobody without a grant.
 const CLOSED: &str =
@@ -95,6 +96,13 @@ async fn call(node: &Node, namespace: &str, from: &str, url: &str) -> Got {
 async fn address_of(node: &Node, namespace: &str, pod: &str) -> String {
     let pod = node.pod(namespace, pod).await.unwrap();
     pod["status"]["podIP"].as_str().unwrap().to_owned()
+}
+
+/// The addresses of a pod, of both families.
+async fn addresses_of(node: &Node, namespace: &str, pod: &str) -> Vec<IpAddr> {
+    let pod = node.pod(namespace, pod).await.unwrap();
+    let addresses = pod["status"]["podIPs"].as_array().unwrap().iter();
+    addresses.map(|own| own["ip"].as_str().unwrap().parse().unwrap()).collect()
 }
 
 /// A namespace with these workloads, all of them ready.

@@ -3,9 +3,9 @@
 use super::super::away::controller_stays;
 use super::super::clients::Got;
 use super::super::world::{eventually, node};
-use super::{CLOSED, admits, call, workloads};
+use super::{CLOSED, addresses_of, admits, call, workloads};
 use policy_tests::cluster::node::Node;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
 
 /// URLs of a workload by the addresses of its Service and of its pod, of both families.
@@ -14,15 +14,11 @@ async fn addresses(node: &Node, namespace: &str, name: &str) -> Vec<String> {
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
     });
     let service = node.objects().get(&service).await.unwrap().unwrap();
-    let pod = node.pod(namespace, name).await.unwrap();
     let of_service = service["spec"]["clusterIPs"].as_array().unwrap().iter();
-    let of_pod = pod["status"]["podIPs"].as_array().unwrap().iter().map(|own| &own["ip"]);
-    let ports = of_service.map(|own| (own, 80)).chain(of_pod.map(|own| (own, 8080)));
-    let url = |(address, port): (&Value, u16)| {
-        let address: IpAddr = address.as_str().unwrap().parse().unwrap();
-        format!("http://{}/page", SocketAddr::new(address, port))
-    };
-    ports.map(url).collect()
+    let of_service = of_service.map(|own| own.as_str().unwrap().parse::<IpAddr>().unwrap());
+    let of_pod = addresses_of(node, namespace, name).await.into_iter();
+    let all = of_service.map(|own| (own, 80)).chain(of_pod.map(|own| (own, 8080)));
+    all.map(|all| format!("http://{}/page", SocketAddr::from(all))).collect()
 }
 
 #[tokio::test]

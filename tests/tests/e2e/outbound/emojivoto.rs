@@ -5,11 +5,12 @@ use super::super::clients::ask_in;
 use super::super::expected::{as_expected, question, target};
 use super::super::world::{meshed_namespace, node};
 use super::frames::Frames;
-use super::{AUTHENTICATED, address_of, workload};
+use super::{AUTHENTICATED, addresses_of, workload};
 use policy_cli::expect::{Expectation, Expectations};
 use policy_tests::cluster::node::Node;
 use policy_tests::sources::root;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 /// Namespaces of this test by the names that the example has for them.
 struct Namespaces(BTreeMap<&'static str, String>);
@@ -58,12 +59,12 @@ async fn host(node: &Node, expectation: &Expectation) -> String {
     }
 }
 
-/// Every pod of the namespaces, by its name.
-async fn addresses(node: &Node, namespaces: &Namespaces) -> Vec<String> {
+/// The addresses of every pod of the namespaces.
+async fn addresses(node: &Node, namespaces: &Namespaces) -> Vec<IpAddr> {
     let mut addresses = Vec::new();
     for namespace in namespaces.0.values() {
         for pod in node.pods(namespace, "").await.unwrap() {
-            addresses.push(address_of(node, namespace, &pod).await);
+            addresses.extend(addresses_of(node, namespace, &pod).await);
         }
     }
     addresses

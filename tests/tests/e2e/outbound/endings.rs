@@ -71,7 +71,7 @@ async fn replaces_its_server(node: &Node, namespace: &str) {
     let url = format!("http://replaced.{namespace}/page");
     eventually("replaced", Got::Status(200), || call(node, namespace, "caller", &url)).await;
     let calls = format!(
-        "while :; do curl -s -o /dev/null -w \"%{{http_code}}\\n\" --max-time 10 {url}; done"
+        "while :; do curl -s -o /dev/null -w \"%{{http_code}} %{{errormsg}}\\n\" --max-time 10 {url}; done"
     );
     node.apply(&script(namespace, "load", &calls, 1)).await.unwrap();
     node.wait_ready(namespace, "load").await.unwrap();
@@ -84,7 +84,7 @@ async fn replaces_its_server(node: &Node, namespace: &str) {
     let before = codes().await.lines().count();
     eventually("goes on", true, async || codes().await.lines().count() > before + 10).await;
     let codes = codes().await;
-    let failed: Vec<_> = codes.lines().filter(|code| *code != "200").collect();
+    let failed: Vec<_> = codes.lines().filter(|code| *code != "200 ").collect();
     assert!(failed.is_empty(), "{failed:?} of {}", codes.lines().count());
 }
 
@@ -95,7 +95,7 @@ async fn drains(node: &Node, namespace: &str) {
     let drain = format!(
         "trap : TERM; echo started; sleep 1000000 & wait; \
          for call in $(seq {CALLS}); do sleep {pause}; \
-         curl -s -o /dev/null -w \"%{{http_code}}\\n\" --max-time 2 {url}; done"
+         curl -s -o /dev/null -w \"%{{http_code}} %{{errormsg}}\\n\" --max-time 10 {url}; done"
     );
     node.apply(&script(namespace, "drains", &drain, 60)).await.unwrap();
     node.wait_ready(namespace, "drains").await.unwrap();
@@ -106,7 +106,7 @@ async fn drains(node: &Node, namespace: &str) {
     let delete = ["delete", "pod", "-n", namespace, "drains", "--wait=false"];
     node.kubectl().run(&delete).await.unwrap();
     let told = String::from_utf8(log.await.unwrap().unwrap().stdout).unwrap();
-    let expected = format!("started\n{}", "200\n".repeat(usize::try_from(CALLS).unwrap()));
+    let expected = format!("started\n{}", "200 \n".repeat(usize::try_from(CALLS).unwrap()));
     assert_eq!(told, expected);
 }
 

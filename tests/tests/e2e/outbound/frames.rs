@@ -3,7 +3,7 @@
 use policy_tests::cluster::node::{Node, Place};
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -12,27 +12,40 @@ use tokio::time::sleep;
 /// writes them all: source, destination, sequence number and bytes.
 const CAPTURE: &str = "
 import select, socket, sys
-pods = {socket.inet_aton(pod) for pod in sys.argv[1:]}
+def family(address):
+    return socket.AF_INET6 if ':' in address else socket.AF_INET
+pods = {socket.inet_pton(family(pod), pod) for pod in sys.argv[1:]}
 frames = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3))
 frames.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)
 kept = []
 sys.stdout.write('ready\\n')
 sys.stdout.flush()
 def place(address, port):
-    return socket.inet_ntoa(address) + ':' + str(int.from_bytes(port, 'big'))
+    port = int.from_bytes(port, 'big')
+    if len(address) == 16:
+        return f'[{socket.inet_ntop(socket.AF_INET6, address)}]:{port}'
+    return f'{socket.inet_ntoa(address)}:{port}'
+def number(frame, at):
+    return int.from_bytes(frame[at:at + 2], 'big')
 while True:
     readable = select.select([sys.stdin, frames], [], [])[0]
     if frames not in readable:
         break
     frame = frames.recv(1 << 17)
-    source, destination = frame[26:30], frame[30:34]
-    if frame[12:14] != b'\\x08\\x00' or frame[23] != 6 or not {source, destination} <= pods:
+    if frame[12:14] == b'\\x08\\x00':
+        source, destination, protocol = frame[26:30], frame[30:34], frame[23]
+        tcp, end = 14 + (frame[14] & 15) * 4, 14 + number(frame, 16)
+    elif frame[12:14] == b'\\x86\\xdd':
+        source, destination, protocol = frame[22:38], frame[38:54], frame[20]
+        tcp, end = 54, 54 + number(frame, 18)
+    else:
         continue
-    tcp = 14 + (frame[14] & 15) * 4
-    payload = frame[tcp + (frame[tcp + 12] >> 4) * 4:14 + int.from_bytes(frame[16:18], 'big')]
+    if protocol != 6 or not {source, destination} <= pods:
+        continue
+    payload = frame[tcp + (frame[tcp + 12] >> 4) * 4:end]
     if payload:
         ends = place(source, frame[tcp:tcp + 2]), place(destination, frame[tcp + 2:tcp + 4])
-        kept.append((*ends, str(int.from_bytes(frame[tcp + 4:tcp + 8], 'big')), payload.hex()))
+        kept.append((*ends, int.from_bytes(frame[tcp + 4:tcp + 8], 'big'), payload.hex()))
 for frame in kept:
     print(*frame)
 ";
@@ -48,10 +61,10 @@ pub(super) struct Sent {
 }
 
 impl Frames {
-    /// Captures what these pods send to each other from now on.
-    pub(super) async fn start(node: &Node, pods: &[String]) -> Self {
+    /// Captures what pods with these addresses send to each other from now on.
+    pub(super) async fn start(node: &Node, pods: &[IpAddr]) -> Self {
         let mut command = node.command(Place::Node, "python3");
-        command.args(["-u", "-c", CAPTURE]).args(pods);
+        command.args(["-u", "-c", CAPTURE]).args(pods.iter().map(ToString::to_string));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let started = tokio::task::spawn_blocking(move || {
             let mut ready = [0; 6];

@@ -3,8 +3,9 @@
 use super::super::away::controller_stays;
 use super::super::clients::Got;
 use super::super::world::{eventually, node};
-use super::frames::Frames;
-use super::{AUTHENTICATED, address_of, call, workload, workloads};
+use super::frames::{Frames, Sent};
+use super::{AUTHENTICATED, addresses_of, call, workload, workloads};
+use std::collections::{BTreeMap, BTreeSet};
 
 #[tokio::test]
 async fn what_pods_of_the_mesh_say_to_each_other_is_on_no_wire() {
@@ -19,33 +20,37 @@ async fn what_pods_of_the_mesh_say_to_each_other_is_on_no_wire() {
     node.apply(opaque).await.unwrap();
     node.wait_ready(&namespace, "opaque").await.unwrap();
     let url = |name: &str, word: &str| format!("http://{name}.{namespace}/{word}");
-    let mut addresses = Vec::new();
-    for name in ["web", "opaque", "caller", "plain"] {
+    let names = ["web", "opaque", "caller", "plain"];
+    let mut pods = BTreeMap::new();
+    for name in names {
         let first = url(name, "first");
         eventually(name, Got::Status(200), || call(node, &namespace, "caller", &first)).await;
-        addresses.push(address_of(node, &namespace, name).await);
+        let addresses = addresses_of(node, &namespace, name).await;
+        pods.extend(addresses.into_iter().map(|address| (address, name)));
     }
-    let [web, opaque, _, plain] = &addresses[..] else { panic!("{addresses:?}") };
 
+    let addresses: Vec<_> = pods.keys().copied().collect();
     let frames = Frames::start(node, &addresses).await;
     for name in ["web", "opaque", "plain"] {
         let url = url(name, "between-the-two-of-us");
         assert_eq!(call(node, &namespace, "caller", &url).await, Got::Status(200), "{name}");
     }
     let sent = frames.stop().await;
-    let mut reached = Vec::new();
-    for stream in &sent {
-        let to = stream.to.to_string();
-        // The capture sees what is not encrypted.
-        if stream.contains("between-the-two-of-us") {
-            assert_eq!(to, format!("{plain}:8080"), "in plaintext");
-        } else if stream.is_tls() {
-            reached.push(to);
-        }
-    }
-    let is = |to: &String| reached.contains(to);
-    assert!(is(&format!("{web}:8080")) && is(&format!("{opaque}:4143")), "{reached:?}");
-    // Both directions of two connections in TLS and of one in plaintext.
-    assert_eq!((reached.len(), sent.len()), (4, 6), "{sent:?}");
+    let to_servers = sent.iter().filter(|stream| pods[&stream.to.ip()] != "caller");
+    let reached: BTreeSet<_> = to_servers
+        .map(|stream| {
+            let said = stream.contains("between-the-two-of-us");
+            (pods[&stream.to.ip()], stream.to.port(), stream.is_tls(), said)
+        })
+        .collect();
+    // The capture sees what is not encrypted.
+    let expected =
+        [("web", 8080, true, false), ("opaque", 4143, true, false), ("plain", 8080, false, true)];
+    assert_eq!(reached, BTreeSet::from(expected));
+    // What they answer is no less secret.
+    let answers = sent.iter().filter(|stream| pods[&stream.to.ip()] == "caller");
+    let in_tls: Vec<_> = answers.map(Sent::is_tls).collect();
+    assert_eq!(in_tls.iter().filter(|tls| **tls).count(), 2, "{in_tls:?}");
+    assert_eq!(in_tls.len(), 3);
     node.remove_namespace(&namespace).await.unwrap();
 }
