@@ -5,7 +5,8 @@
 //! twice, for a lookup in a map each time.
 //!
 //! **Invariants.** The number of entries is bounded. An entry with connections never goes. "Meshed"
-//! is known until another answer; "not meshed" is known only while the controller confirms it.
+//! is known until another answer; "not meshed" is known only while the controller confirms it. While it
+//! is lost, no time ends what is known.
 
 mod demand;
 mod entries;
@@ -151,7 +152,8 @@ impl<B> DestinationTable<B> {
         }
     }
 
-    /// Drops what was not used for its time. To be called about once a second.
+    /// Drops what was not used for its time, except what is known while the controller is lost. To be
+    /// called about once a second.
     pub fn sweep(&self) {
         if self.shared.entries.lock().sweep(&self.shared.settings, Instant::now()) {
             self.shared.demand_changed();

@@ -95,7 +95,8 @@ impl<B> Entries<B> {
         }
     }
 
-    /// Drops what was idle for its time. Returns true if something was.
+    /// Drops what was idle for its time. Returns true if something was. An answer that the controller
+    /// does not confirm stays: nobody would give another one now.
     pub(super) fn sweep(&mut self, settings: &TableSettings, now: Instant) -> bool {
         let before = self.by_address.len();
         let by_address = &mut self.by_address;
@@ -109,7 +110,7 @@ impl<B> Entries<B> {
                     } else {
                         settings.keep_addresses
                     };
-                    now.saturating_duration_since(since) < bound
+                    now.saturating_duration_since(since) < bound || place.entry.is_unconfirmed()
                 }
             };
             if !keep {

@@ -96,6 +96,16 @@ impl<B> Entry<B> {
         }
     }
 
+    /// True if there is an answer that the controller does not confirm now.
+    pub(super) fn is_unconfirmed(&self) -> bool {
+        let state = self.state.lock();
+        let is_known = match &state.answer {
+            Answer::Known(_) => true,
+            Answer::None | Answer::Refused(_) => false,
+        };
+        is_known && state.lost.is_some()
+    }
+
     /// Takes an answer. An equal one keeps its address in memory, by which its readers know it.
     pub(super) fn answer(&self, destination: Arc<Destination>) {
         // Compared without the lock, which connections need; only the client of discovery writes.

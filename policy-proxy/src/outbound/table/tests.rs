@@ -165,6 +165,24 @@ async fn entries_without_connections_go_after_their_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn while_the_controller_is_lost_what_is_known_stays() {
+    let table = table(8);
+    for (address, answer) in [("10.0.0.1:80", Some(service())), ("10.0.0.2:80", None)] {
+        let entry = table.entry(at(address)).unwrap();
+        if let Some(answer) = answer {
+            table.answer(entry.address(), answer);
+        }
+    }
+    table.lose_all();
+    advance(Duration::from_secs(3600)).await;
+    table.sweep();
+    assert_eq!(wanted(&table), [at("10.0.0.1:80")], "without what was never answered");
+    table.answer(at("10.0.0.1:80"), service());
+    table.sweep();
+    assert_eq!(wanted(&table), Vec::new(), "confirmed, and not used for its time");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_renewal_is_another_demand_and_the_answer_stays_meanwhile() {
     let table = table(8);
     let entry = table.entry(at("10.0.0.1:80")).unwrap();
