@@ -237,13 +237,13 @@ impl Cluster {
     }
 
     /// Stops the API server in its tracks: connections stay open and nothing comes.
-    pub fn freeze_api_server(&mut self) {
-        self.own_mut().signal_api_server("STOP");
+    pub fn freeze_api_server(&self) {
+        self.own().signal_api_server("STOP");
     }
 
     /// Lets the API server go on.
-    pub fn thaw_api_server(&mut self) {
-        self.own_mut().signal_api_server("CONT");
+    pub fn thaw_api_server(&self) {
+        self.own().signal_api_server("CONT");
     }
 
     /// Forgets all history: a watch that resumes from before is answered 410. The API server keeps

@@ -198,8 +198,10 @@ impl ControlPlane {
         }
     }
 
-    pub(super) fn signal_api_server(&mut self, signal: &str) {
-        match self.api_server.get_mut().as_ref().map(|process| process.signal(signal)) {
+    pub(super) fn signal_api_server(&self, signal: &str) {
+        // Locked only while it starts.
+        let api_server = self.api_server.try_lock().expect("kube-apiserver has started");
+        match api_server.as_ref().map(|process| process.signal(signal)) {
             Some(Ok(())) => {}
             other => panic!("kube-apiserver was not sent {signal}: {other:?}"),
         }

@@ -19,8 +19,8 @@ const ALLOWED: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 8, 1));
 const DENIED: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 8, 2));
 
 /// Components of the control plane, each with a container of that name and two pods.
-const CONTROLLER: &str = "policy-controller";
-const ISSUER: &str = "issuer";
+pub(crate) const CONTROLLER: &str = "policy-controller";
+pub(crate) const ISSUER: &str = "issuer";
 
 /// A server under load from one client that is admitted and one that is not.
 struct Trial {
@@ -171,14 +171,14 @@ async fn a_sidecar_that_cannot_reach_the_controllers_keeps_its_policy_and_gets_t
     node.remove_namespace(&trial.namespace).await.unwrap();
 }
 
-async fn scale_issuer(node: &Node, replicas: u8) {
+pub(crate) async fn scale_issuer(node: &Node, replicas: u8) {
     let replicas = format!("--replicas={replicas}");
     let name = "deployment/portcullis-issuer";
     node.kubectl().run(&["scale", "-n", CONTROL_PLANE, name, &replicas]).await.unwrap();
 }
 
 /// Until all its pods are gone, not only on their way.
-async fn nothing_left(node: &Node, component: &str) {
+pub(crate) async fn nothing_left(node: &Node, component: &str) {
     let selector = format!("app.kubernetes.io/component={component}");
     let list = ["get", "pods", "-n", CONTROL_PLANE, "-l", &selector, "-oname"];
     let left = async || node.kubectl().run(&list).await.unwrap();

@@ -2,9 +2,8 @@
 //! who tries to come around it, and what outlives what.
 
 mod applications;
-mod emojivoto;
-mod endings;
-mod frames;
+mod endpoints;
+mod failure;
 mod greeting;
 mod hostile;
 mod mode;

@@ -5,8 +5,15 @@ use super::kubectl::Ended;
 use super::settings::CONTAINERD;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+
+/// containerd's client.
+const CTR: [&str; 5] = ["ctr", "--address", CONTAINERD, "--namespace", "k8s.io"];
+
+/// Commands that were run in containers, each under a name of its own.
+static EXECUTED: AtomicU64 = AtomicU64::new(0);
 
 impl Node {
     /// The pod as it is; null: there is none.
@@ -115,6 +122,22 @@ impl Node {
         container: &str,
         signal: &str,
     ) -> Result<()> {
+        let id = self.container_id(namespace, pod, container).await?;
+        let command = [&CTR[..], &["tasks", "kill", "--signal", signal, &id]].concat();
+        self.run_at(Place::Node, &command).await?.output()?;
+        Ok(())
+    }
+
+    /// Returns containerd's name of a container that runs.
+    ///
+    /// # Errors
+    /// If there is no such container.
+    pub async fn container_id(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+    ) -> Result<String> {
         let found = self.pod(namespace, pod).await?;
         let status = &found["status"];
         let kinds = ["initContainerStatuses", "containerStatuses"];
@@ -125,10 +148,31 @@ impl Node {
         let Some(id) = id else {
             bail!("{namespace}/{pod} has no container {container}: {status}")
         };
-        let kill = ["ctr", "--address", CONTAINERD, "--namespace", "k8s.io", "tasks", "kill"];
-        let command: Vec<&str> = kill.into_iter().chain(["--signal", signal, id]).collect();
-        self.run_at(Place::Node, &command).await?.output()?;
-        Ok(())
+        Ok(id.to_owned())
+    }
+
+    /// Runs a command in a container, to its end, without the API server.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn run_in_container(&self, id: &str, command: &[&str]) -> Result<Ended> {
+        let name = format!("exec-{}", EXECUTED.fetch_add(1, Ordering::Relaxed));
+        let exec = [&CTR[..], &["tasks", "exec", "--exec-id", &name, id], command].concat();
+        self.run_at(Place::Node, &exec).await
+    }
+
+    /// Returns what a container has said so far, without the API server.
+    ///
+    /// # Errors
+    /// If the node's files cannot be read.
+    pub async fn said(&self, namespace: &str, pod: &str, container: &str) -> Result<Vec<String>> {
+        let files = format!("/var/log/pods/{namespace}_{pod}_*/{container}/*.log");
+        // A container that has not started has no file.
+        let command = ["sh", "-c", &format!("cat {files} 2>/dev/null || true")];
+        let log = self.run_at(Place::Node, &command).await?.output()?;
+        // Each line has its time, its stream and a letter before it.
+        let text = |line: &str| line.splitn(4, ' ').nth(3).map(str::to_owned);
+        Ok(log.lines().filter_map(text).collect())
     }
 
     /// All that is known of a pod: events, state, logs of its containers.
