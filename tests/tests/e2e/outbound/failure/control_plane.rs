@@ -6,6 +6,7 @@ use super::super::super::world::{CONTROL_PLANE, node};
 use super::super::{AUTHENTICATED, workloads};
 use super::caller::{ask_once, cluster_address, only, outside};
 use super::{Caller, Calls};
+use futures_util::future::join_all;
 use policy_cli::echo::EchoServer;
 use policy_tests::cluster::node::Node;
 use serde_json::json;
@@ -62,17 +63,16 @@ impl Trial {
 
     /// New connections to all that is called, and the open one.
     async fn all_goes_on(&self, caller: &Caller) {
-        for name in CALLED {
-            caller.goes_on(name).await;
-        }
-        self.caller.reads_on("web").await;
+        let new = join_all(CALLED.map(|name| caller.goes_on(name)));
+        tokio::join!(new, self.caller.reads_on("web"));
     }
 
     /// The pod runs, reaches the outside and nobody inside, in plaintext or otherwise; it is not Ready.
     async fn reaches_nobody_inside(&self, newcomer: &Caller) {
-        newcomer.comes_to("outside", "200").await;
-        for name in ["web", "plain"] {
-            newcomer.comes_to(name, "000").await;
+        let inside = ["web", "plain"];
+        let refused = join_all(inside.map(|name| newcomer.comes_to(name, "000")));
+        tokio::join!(refused, newcomer.comes_to("outside", "200"));
+        for name in inside {
             only(name, &newcomer.statuses(name).await, &["000"]);
         }
         assert!(!newcomer.is_ready().await, "ready without an identity or a policy");
@@ -128,16 +128,17 @@ impl Trial {
         let refused = Caller::manifest(&self.namespace, "refused", &refused, &json!({}));
         let refused = format!("{:#}", node.objects().apply_one(&refused).await.unwrap_err());
         assert!(refused.contains("failed calling webhook"), "{refused}");
-        self.reaches_nobody_inside(&newcomer).await;
         let [_, later] = &self.late;
-        let asked = ask_once(node, &self.caller.container().await, later).await;
+        let container = self.caller.container().await;
+        let (asked, (), ()) = tokio::join!(
+            ask_once(node, &container, later),
+            self.reaches_nobody_inside(&newcomer),
+            // Who has no sidecar may have one by now.
+            self.caller.comes_to("plain", "000"),
+        );
         assert!(asked.starts_with("000 "), "called for the first time: {asked}");
-        // Who has no sidecar may have one by now.
-        self.caller.comes_to("plain", "000").await;
-        for name in ["web", "outside"] {
-            self.caller.goes_on(name).await;
-        }
-        self.caller.reads_on("web").await;
+        let new = join_all(["web", "outside"].map(|name| self.caller.goes_on(name)));
+        tokio::join!(new, self.caller.reads_on("web"));
         newcomer
     }
 }
@@ -186,15 +187,12 @@ async fn without_a_part_of_the_control_plane_pods_that_are_there_go_on_and_new_o
 
     scale(node, 2).await;
     node.wait_rolled_out(CONTROL_PLANE, "deployment/policy-controller").await.unwrap();
-    for newcomer in [&uncertified, &gated] {
-        newcomer.wait_ready().await;
-        for name in ["web", "plain"] {
-            newcomer.comes_to(name, "200").await;
-        }
-        trial.all_goes_on(newcomer).await;
-    }
-    trial.caller.comes_to("plain", "200").await;
-    trial.all_goes_on(&trial.caller).await;
+    let goes_on_again = async |caller: &Caller| {
+        caller.wait_ready().await;
+        join_all(["web", "plain"].map(|name| caller.comes_to(name, "200"))).await;
+        trial.all_goes_on(caller).await;
+    };
+    join_all([&uncertified, &gated, &trial.caller].map(goes_on_again)).await;
     let [_, later] = &trial.late;
     assert_eq!(ask_once(node, &trial.caller.container().await, later).await, "200 0");
 

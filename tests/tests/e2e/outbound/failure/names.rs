@@ -62,14 +62,16 @@ async fn without_dns_connections_by_address_go_on_and_new_pods_wait_for_it() {
     answer(node, false).await;
     let calls = Calls { new: &called, open: &[] };
     let newcomer = Caller::make(node, &namespace, "newcomer", &calls, &spec).await;
-    let asked = ask_once(node, &container, &named).await;
+    let (asked, ..) = tokio::join!(
+        ask_once(node, &container, &named),
+        caller.goes_on("web"),
+        caller.goes_on("outside"),
+        caller.reads_on("web"),
+        // Its sidecar finds neither issuer nor controller.
+        newcomer.comes_to("outside", "200"),
+        newcomer.comes_to("web", "000"),
+    );
     assert!(["000 6", "000 28"].contains(&asked.as_str()), "by name: {asked}");
-    caller.goes_on("web").await;
-    caller.goes_on("outside").await;
-    caller.reads_on("web").await;
-    // Its sidecar finds neither issuer nor controller.
-    newcomer.comes_to("outside", "200").await;
-    newcomer.comes_to("web", "000").await;
     only("a new pod", &newcomer.statuses("web").await, &["000"]);
     assert!(!newcomer.is_ready().await, "ready without a policy");
 

@@ -60,7 +60,7 @@ async fn failed_attempts(node: &Node, address: &str, reason: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_node_of_an_endpoint_another_one_carries() {
+async fn without_the_node_of_an_endpoint_another_carries_and_nothing_without_the_own_sidecar() {
     let Some(node) = node().await else { return };
     let _stays = controller_stays().await;
     let namespace = meshed_namespace(node, "lost", AUTHENTICATED).await;
@@ -85,13 +85,14 @@ async fn without_the_node_of_an_endpoint_another_one_carries() {
     let calls = Calls { new: &new, open: &[] };
     let newcomer = Caller::make(node, &namespace, "newcomer", &calls, &json!({})).await;
     let tried = async || failed_attempts(node, own, "connect").await > 0;
-    eventually("the endpoint is tried", true, tried).await;
-    newcomer.wait_ready().await;
-    for caller in [&caller, &newcomer] {
-        caller.goes_on("web").await;
-    }
+    let carried = async {
+        eventually("the endpoint is tried", true, tried).await;
+        newcomer.wait_ready().await;
+        tokio::join!(caller.goes_on("web"), newcomer.goes_on("web"));
+    };
     // The application is told, within a minute.
-    eventually("the open connection ends", true, async || caller.has_ended("going").await).await;
+    let ended = eventually("it has ended", true, async || caller.has_ended("going").await);
+    tokio::join!(carried, ended);
     caller.reads_on("staying").await;
     for caller in [&caller, &newcomer] {
         only("web", &caller.statuses("web").await, &["200"]);
@@ -99,5 +100,12 @@ async fn without_the_node_of_an_endpoint_another_one_carries() {
         let slow = times.iter().filter(|took| **took > PROMPT).count();
         assert!(slow * 4 < times.len(), "{slow} of {} were slow", times.len());
     }
+
+    // Without its own sidecar a pod reaches nobody: nothing goes around it.
+    node.kill_container(&namespace, "newcomer", "portcullis-proxy").await.unwrap();
+    for status in ["000", "200"] {
+        newcomer.comes_to("web", status).await;
+    }
+    only("web", &newcomer.statuses("web").await, &["200", "000"]);
     node.remove_namespace(&namespace).await.unwrap();
 }
