@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 
 /// Answers that a look at a load takes.
-const ENOUGH: usize = 10;
+const ENOUGH: usize = 5;
 
 /// The container that calls.
 const LOAD: &str = "load";
