@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-pub use cases::cases;
+pub use cases::{cases, last};
 
 /// The node of the clients.
 pub const NODE: &str = "node-one";

@@ -1,5 +1,8 @@
 //! The node under test is a real one: what the tests in real pods take for granted of it.
 
+mod endpoints;
+mod rules;
+
 use policy_tests::cluster::node::{Node, Place, Sandbox, SharedNode, TOOLS};
 use serde_json::Value;
 

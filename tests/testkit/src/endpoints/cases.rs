@@ -17,6 +17,19 @@ pub fn cases() -> Vec<Case> {
     [readiness(), published(), local(), external(), zones(), nodes(), ports(), slices()].concat()
 }
 
+/// A case that tells of the others. Whoever chooses as it says knows whether the node is in a zone, and
+/// what was written before, of both families.
+pub fn last() -> Case {
+    let v6 = json!({"addressType": "IPv6"});
+    case("written last")
+        .slice(&["10.200.0.1 +ready zone:a", "10.200.0.2 +ready zone:b"])
+        .slice_with(v6, &["fd10:200::1 +ready zone:a", "fd10:200::2 +ready zone:b"])
+        .chooses(&[ONE])
+        .without_zone(BOTH)
+        .leads(Front::V6, 80, Choice::of(&["[fd10:200::1]:8080"]))
+        .without_zone(&["[fd10:200::1]:8080", "[fd10:200::2]:8080"])
+}
+
 fn case(name: &'static str) -> Case {
     Case::new(name)
 }
@@ -213,35 +226,56 @@ fn nodes() -> Vec<Case> {
     ]
 }
 
+/// The field `ports` of TCP.
+fn tcp(ports: &[(&str, u16)]) -> Value {
+    of(ports, "TCP")
+}
+
+fn of(ports: &[(&str, u16)], protocol: &str) -> Value {
+    let port =
+        |(name, port): &(&str, u16)| json!({"name": name, "port": port, "protocol": protocol});
+    json!({"ports": ports.iter().map(port).collect::<Vec<_>>()})
+}
+
 fn ports() -> Vec<Case> {
-    let two = json!({"ports": [{"name": "http", "port": 80, "targetPort": 1}, {"name": "admin", "port": 90, "targetPort": "web"}]});
-    let of = |ports: Value| json!({"ports": ports});
     let ready = &["10.200.0.1 +ready"];
+    let number = json!({"ports": [{"name": "http", "port": 80, "targetPort": 1}]});
+    let name = json!({"ports": [{"name": "http", "port": 80, "targetPort": "web"}]});
+    let nameless = |port: u16| json!({"ports": [{"port": port}]});
     vec![
         case("slices of two ports")
-            .spec(two)
-            .slice_with(of(json!([{"name": "http", "port": 8080}, {"name": "admin", "port": 9090}])), ready)
-            .slice_with(of(json!([{"name": "http", "port": 8081}])), &["10.200.0.2 +ready"])
+            .spec(tcp(&[("http", 80), ("admin", 90)]))
+            .slice_with(tcp(&[("http", 8080), ("admin", 9090)]), ready)
+            .slice_with(tcp(&[("http", 8081)]), &["10.200.0.2 +ready"])
             .leads(Front::V4, 80, Choice::of(&[ONE, "10.200.0.2:8081"]))
             .leads(Front::V4, 90, Choice::of(&["10.200.0.1:9090"]))
             .leads(Front::V4, 8080, Choice::Undeclared),
-        rejected(case("a slice of another port").slice_with(of(json!([{"name": "web", "port": 8080}])), ready)),
-        rejected(case("a slice without a name").slice_with(of(json!([{"port": 8080}])), ready)),
+        case("the number of the pods' port").spec(number).slice(ready).chooses(&[ONE]),
+        case("the name of the pods' port")
+            .spec(name)
+            .slice_with(tcp(&[("web", 1), ("http", 8080)]), ready)
+            .chooses(&[ONE]),
+        rejected(case("a slice of another port").slice_with(tcp(&[("web", 8080)]), ready)),
+        rejected(case("a slice without a name").slice_with(nameless(8080), ready)),
         case("a port without a name")
-            .spec(of(json!([{"port": 80}])))
-            .slice_with(of(json!([{"port": 8080}, {"name": "http", "port": 1}])), ready)
+            .spec(nameless(80))
+            .slice_with(tcp(&[("", 8080), ("http", 1)]), ready)
             .chooses(&[ONE]),
-        rejected(case("a port without a number").slice_with(of(json!([{"name": "http"}])), ready)),
+        rejected(
+            case("a port without a number").slice_with(json!({"ports": [{"name": "http"}]}), ready),
+        ),
         case("a port of zero beside another")
-            .slice_with(of(json!([{"name": "none", "port": 0}, {"name": "http", "port": 8080}])), ready)
+            .slice_with(tcp(&[("none", 0), ("http", 8080)]), ready)
             .chooses(&[ONE]),
-        rejected(case("a slice of UDP").slice_with(of(json!([{"name": "http", "port": 8080, "protocol": "UDP"}])), ready)),
-        case("a port of UDP and one of TCP")
-            .spec(of(json!([{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "http", "port": 80}])))
-            .slice_with(of(json!([{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "http", "port": 8080}])), ready)
-            .chooses(&[ONE])
-            .leads(Front::V4, 53, Choice::Undeclared),
-        case("affinity").spec(json!({"sessionAffinity": "ClientIP"})).slice(&["10.200.0.1 +ready", "10.200.0.2 +ready"]).chooses(BOTH),
+        rejected(case("a slice of UDP").slice_with(of(&[("http", 8080)], "UDP"), ready)),
+        case("a Service of UDP")
+            .spec(of(&[("http", 80)], "UDP"))
+            .slice_with(of(&[("http", 8080)], "UDP"), ready)
+            .leads(Front::V4, 80, Choice::Undeclared),
+        case("affinity")
+            .spec(json!({"sessionAffinity": "ClientIP"}))
+            .slice(&["10.200.0.1 +ready", "10.200.0.2 +ready"])
+            .chooses(BOTH),
     ]
 }
 
