@@ -105,6 +105,30 @@ pub struct ResponseFormat {
     version: Version,
     grpc: bool,
     meshed: bool,
+    detail: RefusalDetail,
+}
+
+/// What local responses tell besides their status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RefusalDetail {
+    /// The reason: to meshed peers, and of a malformed request to everybody.
+    #[default]
+    Reason,
+    /// Nothing.
+    Status,
+}
+
+impl RefusalDetail {
+    /// Every value, in the order of the variants.
+    pub const ALL: [Self; 2] = [Self::Reason, Self::Status];
+
+    /// The value as settings spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reason => "reason",
+            Self::Status => "status",
+        }
+    }
 }
 
 /// The parts of a local response.
@@ -148,8 +172,13 @@ impl Answer {
 
 impl ResponseFormat {
     /// Determines the format from a request's head. `meshed`: the peer proved an identity.
-    pub fn of(head: &Parts, meshed: bool) -> Self {
-        Self { version: head.version, grpc: is_grpc(head), meshed }
+    pub fn of(head: &Parts, meshed: bool, detail: RefusalDetail) -> Self {
+        Self { version: head.version, grpc: is_grpc(head), meshed, detail }
+    }
+
+    /// Returns true if the client is told more than the status.
+    fn tells_reason(&self) -> bool {
+        self.meshed && self.detail == RefusalDetail::Reason
     }
 
     /// Returns true if responses are in the gRPC format.
@@ -186,7 +215,7 @@ pub fn trailers(answer: &Answer, format: &ResponseFormat) -> http::HeaderMap {
     let wording = wording_of(answer);
     let mut trailers = http::HeaderMap::with_capacity(2);
     trailers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
-    if format.meshed {
+    if format.tells_reason() {
         trailers.insert(GRPC_MESSAGE, percent_encoded(wording.message()));
     }
     trailers
@@ -194,7 +223,9 @@ pub fn trailers(answer: &Answer, format: &ResponseFormat) -> http::HeaderMap {
 
 fn http(answer: &Answer, wording: &Wording, format: &ResponseFormat) -> Response<Bytes> {
     let body = match answer {
-        Answer::Denied(Denied::Target(fault)) => Bytes::from_static(fault.as_str().as_bytes()),
+        Answer::Denied(Denied::Target(fault)) if format.detail == RefusalDetail::Reason => {
+            Bytes::from_static(fault.as_str().as_bytes())
+        }
         Answer::Denied(_)
         | Answer::Limited(_)
         | Answer::Redirect { .. }
@@ -217,7 +248,7 @@ fn http(answer: &Answer, wording: &Wording, format: &ResponseFormat) -> Response
     if let Answer::Redirect { location, .. } = answer {
         headers.insert(LOCATION, location.clone());
     }
-    if format.meshed {
+    if format.tells_reason() {
         headers.insert(PROXY_ERROR, header_value(&wording.text));
     }
     response
@@ -229,7 +260,7 @@ fn grpc(wording: &Wording, format: &ResponseFormat) -> Response<Bytes> {
     headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
-    if format.meshed {
+    if format.tells_reason() {
         headers.insert(GRPC_MESSAGE, percent_encoded(wording.message()));
         headers.insert(PROXY_ERROR, header_value(&wording.text));
     }
@@ -388,7 +419,7 @@ mod tests {
 
     fn format(grpc: bool, meshed: bool) -> ResponseFormat {
         let version = if grpc { Version::HTTP_2 } else { Version::HTTP_11 };
-        ResponseFormat { version, grpc, meshed }
+        ResponseFormat { version, grpc, meshed, detail: RefusalDetail::Reason }
     }
 
     #[track_caller]
@@ -458,6 +489,32 @@ mod tests {
             let response = respond(&answer, &format(true, true));
             assert_eq!(response.headers()[GRPC_MESSAGE], message);
             assert_eq!(trailers(&answer, &format(true, true))[GRPC_MESSAGE], message);
+        }
+    }
+
+    #[test]
+    fn a_refusal_tells_its_status_alone_where_that_is_all_it_may_tell() {
+        let rate = NonZeroU32::new(7).unwrap();
+        let limited = Answer::Limited(RateLimitExceeded { scope: Scope::Identity, rate });
+        let timeout = Answer::Upstream(Fault::Timeout(Exceeded::Request));
+        let answers = Denied::all().map(Answer::Denied).chain([limited, timeout, Answer::Gateway]);
+        for answer in answers {
+            for grpc in [false, true] {
+                let told = format(grpc, true);
+                let silent = ResponseFormat { detail: RefusalDetail::Status, ..told };
+                let (told, response) = (respond(&answer, &told), respond(&answer, &silent));
+                assert_eq!(response.status(), told.status());
+                assert!(response.body().is_empty());
+                let mut kept = told.headers().clone();
+                for name in [PROXY_ERROR, GRPC_MESSAGE, CONTENT_TYPE] {
+                    if name != CONTENT_TYPE || !grpc {
+                        kept.remove(name);
+                    }
+                }
+                kept.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+                assert_eq!(*response.headers(), kept, "{answer:?}");
+                assert!(!trailers(&answer, &silent).contains_key(GRPC_MESSAGE));
+            }
         }
     }
 

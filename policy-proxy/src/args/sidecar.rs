@@ -33,4 +33,7 @@ pub struct SidecarArgs {
     /// Time that a graceful drain waits for open connections [LINKERD2_PROXY_SHUTDOWN_GRACE_PERIOD]
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<String>,
+    /// What refusals tell meshed clients: reason, or status alone [default: reason]
+    #[arg(long, value_name = "DETAIL")]
+    pub refusal_detail: Option<String>,
 }

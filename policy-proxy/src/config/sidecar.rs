@@ -6,6 +6,7 @@ use crate::args::RunArgs;
 use crate::discover::workload_name;
 use crate::sidecar::{Listener, SidecarConfig, Target};
 use policy_core::Facts;
+use policy_enforce::respond::RefusalDetail;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 
@@ -41,6 +42,11 @@ pub(super) fn sidecar(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) ->
     };
     let given = reader.lookup("workers", args.sidecar.workers.as_ref(), &["CORES", "CORES_MAX"]);
     config.workers = reader.read(given, NonZeroUsize::MIN, parse::count);
+    let given = reader.lookup("refusal-detail", args.sidecar.refusal_detail.as_ref(), &[]);
+    config.refusal_detail = reader.read(given, config.refusal_detail, |text| {
+        let known = RefusalDetail::ALL.into_iter().find(|detail| detail.as_str() == text);
+        known.ok_or("expected reason or status")
+    });
     let mut bound = |flag, typed, linkerd: &[&str], default| {
         let given = reader.lookup(flag, typed, linkerd);
         reader.read(given, default, parse::duration)

@@ -3,6 +3,7 @@
 use super::*;
 use crate::args::{LogArgs, SidecarArgs};
 use policy_core::{DefaultPolicy, Owner};
+use policy_enforce::respond::RefusalDetail;
 use policy_tls::control::ControllerAddress;
 use policy_tls::identity::{AgentAddress, CertifyConfig, Roots, SpiffeConfig, TrustAnchors};
 use std::collections::HashMap;
@@ -83,6 +84,17 @@ fn errors_name_the_setting_its_value_and_what_is_allowed() {
     assert!(said.starts_with("LINKERD2_PROXY_INBOUND_IPS: ``"), "{said}");
     let said = error(&[("LINKERD2_PROXY_INBOUND_DEFAULT_POLICY", "allow")]);
     assert!(said.contains("all-unauthenticated"), "{said}");
+}
+
+#[test]
+fn refusals_tell_their_reason_unless_the_setting_says_otherwise() {
+    let detail = |variables: &[(&str, &str)]| {
+        from(&with(variables), RunArgs::default()).unwrap().sidecar.refusal_detail
+    };
+    assert_eq!(detail(&[]), RefusalDetail::Reason);
+    assert_eq!(detail(&[("PORTCULLIS_REFUSAL_DETAIL", "status")]), RefusalDetail::Status);
+    let said = error(&[("PORTCULLIS_REFUSAL_DETAIL", "nothing")]);
+    assert_eq!(said, "PORTCULLIS_REFUSAL_DETAIL: `nothing`: expected reason or status");
 }
 
 #[test]

@@ -157,9 +157,10 @@ async fn refuse_gateway(
 ) {
     let Some(session) = session else { return };
     let meshed = peer.is_meshed();
+    let detail = direct.worker.shared.config.refusal_detail;
     let service = service_fn(move |request: Request<Incoming>| async move {
         let (head, _) = request.into_parts();
-        let answer = respond::respond(&Answer::Gateway, &ResponseFormat::of(&head, meshed));
+        let answer = respond::respond(&Answer::Gateway, &ResponseFormat::of(&head, meshed, detail));
         Ok::<Response<_>, Infallible>(answer.map(Full::new))
     });
     let (io, bound) = (TokioIo::new(io), direct.worker.shared.config.timeouts.request_head);

@@ -9,7 +9,7 @@ use policy_enforce::error::ErrorKind;
 use policy_enforce::middleware::pipeline::{Enforcer, OpenRequest, PermittedRequest, Role};
 use policy_enforce::middleware::timer::Progress;
 use policy_enforce::record::{DecisionInfo, RequestLine, RequestRecord};
-use policy_enforce::respond::{Answer, Fault};
+use policy_enforce::respond::{Answer, Fault, RefusalDetail};
 use policy_enforce::store::PortHandle;
 use policy_enforce::telemetry::Telemetry;
 use policy_http::bounds::MAX_FIELDS;
@@ -46,6 +46,10 @@ impl Enforcer for ConnectionEnforcer<'_> {
     fn role(&self) -> Role {
         let request_fields = self.0.worker.shared.config.limits.headers.min(MAX_FIELDS);
         Role::Proxy { request_fields, response_fields: MAX_FIELDS }
+    }
+
+    fn refusal_detail(&self) -> RefusalDetail {
+        self.0.worker.shared.config.refusal_detail
     }
 
     fn is_recording(&self) -> bool {

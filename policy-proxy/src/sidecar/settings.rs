@@ -4,6 +4,7 @@ use super::limits::{Limits, SocketOptions, Timeouts};
 use crate::admin::Admin;
 use crate::capture::Capture;
 use policy_enforce::record::Notices;
+use policy_enforce::respond::RefusalDetail;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct SidecarConfig {
     pub client_address: Option<ClientAddress>,
     /// Logs denied and audited requests.
     pub notices: Arc<Notices>,
+    /// What refusals tell meshed clients besides their status.
+    pub refusal_detail: RefusalDetail,
     /// Timeouts of connections and requests.
     pub timeouts: Timeouts,
     /// Limits on size and number.
@@ -103,6 +106,7 @@ impl SidecarConfig {
             capture: None,
             client_address: None,
             notices: Arc::new(Notices::new(workload, Notices::INTERVAL)),
+            refusal_detail: RefusalDetail::default(),
             timeouts: Timeouts::default(),
             limits: Limits::default(),
             sockets: SocketOptions::default(),

@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use policy_core::{DefaultPolicy, Protocol, Revision, ServerPolicy};
+use policy_enforce::respond::RefusalDetail;
 use policy_proto::transport::{self, Header, Session};
 use policy_proxy::SidecarConfig;
 use policy_proxy::admin::{Admin, AdminConfig};
@@ -341,6 +342,27 @@ async fn a_client_that_does_not_finish_its_header_is_not_waited_for() {
     let stream = mesh.handshake(&mesh.client("bot")).await.unwrap();
     assert_eq!(answer(stream, b"transport.l5d.io/v1").await, "");
     mesh.counted("transport_header").await;
+}
+
+#[tokio::test]
+async fn a_refusal_is_its_status_alone_where_no_more_is_to_be_told() {
+    let mesh = Mesh::with(server(detect(), nobody()), |config| {
+        config.refusal_detail = RefusalDetail::Status;
+        listen(config, Target::Direct);
+    })
+    .await;
+    let mut client = Client::new(mesh.open("bot", PORT, Some(Session::Http1)).await).await;
+    for (path, status) in [("/", StatusCode::FORBIDDEN), ("/a//b", StatusCode::BAD_REQUEST)] {
+        let got = client.get(path).await;
+        assert_eq!((got.status, got.body.as_str()), (status, ""), "{path}");
+        assert!(!got.headers.contains_key("l5d-proxy-error"), "{path}");
+    }
+    let name = Some("web.other.svc.example".to_owned());
+    let header = Header { port: PORT, name, session: Some(Session::Http1) };
+    let mut client = Client::new(mesh.say("bot", &header).await).await;
+    let got = client.get("/").await;
+    assert_eq!(got.status, StatusCode::NOT_FOUND);
+    assert!(!got.headers.contains_key("l5d-proxy-error"));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use http::{Method, Request};
 use policy_core::{DefaultPolicy, Denial, Denied};
 use policy_enforce::Telemetry;
 use policy_enforce::limiter::{RateLimitExceeded, Scope};
-use policy_enforce::respond::{Answer, ResponseFormat, respond};
+use policy_enforce::respond::{Answer, RefusalDetail, ResponseFormat, respond};
 use policy_tests::sources::root;
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +32,7 @@ fn asker_in(grpc: bool, meshed: bool) -> ResponseFormat {
     if grpc {
         request = request.version(http::Version::HTTP_2).header("content-type", "application/grpc");
     }
-    ResponseFormat::of(&request.body(()).unwrap().into_parts().0, meshed)
+    ResponseFormat::of(&request.body(()).unwrap().into_parts().0, meshed, RefusalDetail::Reason)
 }
 
 /// HTTP status and gRPC code of a refusal.

@@ -95,6 +95,8 @@ pub enum Setting {
     OpaqueIdleTimeout,
     /// Allows loopback clients to read and set the log filter.
     ProxyAdminLogLevel,
+    /// What refusals tell meshed clients.
+    RefusalDetail,
 }
 
 /// The prefixes of a setting's annotations.
@@ -110,7 +112,7 @@ enum Prefixes {
 
 impl Setting {
     /// Every setting.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::ProxyImage,
         Self::ProxyVersion,
         Self::InitImage,
@@ -146,6 +148,7 @@ impl Setting {
         Self::IdleTimeout,
         Self::OpaqueIdleTimeout,
         Self::ProxyAdminLogLevel,
+        Self::RefusalDetail,
     ];
 
     /// Returns its name.
@@ -186,6 +189,7 @@ impl Setting {
             Self::IdleTimeout => "idle-timeout",
             Self::OpaqueIdleTimeout => "opaque-idle-timeout",
             Self::ProxyAdminLogLevel => "proxy-admin-log-level",
+            Self::RefusalDetail => "refusal-detail",
         }
     }
 
@@ -234,6 +238,7 @@ impl Setting {
             Self::IdleTimeout => "PORTCULLIS_IDLE_TIMEOUT",
             Self::OpaqueIdleTimeout => "PORTCULLIS_OPAQUE_IDLE_TIMEOUT",
             Self::ProxyAdminLogLevel => "PORTCULLIS_ADMIN_LOG_LEVEL",
+            Self::RefusalDetail => "PORTCULLIS_REFUSAL_DETAIL",
         })
     }
 
@@ -257,7 +262,8 @@ impl Setting {
             | Self::HandshakeTimeout
             | Self::IdleTimeout
             | Self::OpaqueIdleTimeout
-            | Self::ProxyAdminLogLevel => Prefixes::Own,
+            | Self::ProxyAdminLogLevel
+            | Self::RefusalDetail => Prefixes::Own,
             Self::OpaquePorts => Prefixes::Linkerd,
             Self::ImagePullPolicy
             | Self::ProxyLogLevel
@@ -313,7 +319,8 @@ impl Setting {
             | Self::RequestHeadTimeout
             | Self::HandshakeTimeout
             | Self::IdleTimeout
-            | Self::OpaqueIdleTimeout => None,
+            | Self::OpaqueIdleTimeout
+            | Self::RefusalDetail => None,
         }
     }
 
@@ -387,6 +394,7 @@ impl Setting {
                 one_of(text, &DefaultPolicy::ALL.map(DefaultPolicy::as_str))
             }
             Self::ProxyAdminShutdown | Self::ProxyAdminLogLevel => switch(text),
+            Self::RefusalDetail => one_of(text, &["reason", "status"]),
         }
     }
 }
@@ -438,6 +446,7 @@ mod tests {
             (Setting::MaxRequestHead, "8192"),
             (Setting::MaxHeaders, "4096"),
             (Setting::OpaqueIdleTimeout, "0s"),
+            (Setting::RefusalDetail, "status"),
         ] {
             assert_eq!(read(setting, text), Ok(text.to_owned()), "{setting}");
         }
@@ -475,6 +484,7 @@ mod tests {
             (Setting::MaxHeaders, "4097", "a number from 1 to 4096"),
             (Setting::IdleTimeout, "0s", "a whole number above 0 with ms, s, m, h or d"),
             (Setting::PendingPolicy, "open", "one of `wait`, `default`"),
+            (Setting::RefusalDetail, "none", "one of `reason`, `status`"),
             (Setting::ProxyAdminShutdown, "true", "`enabled` or `disabled`"),
             (Setting::Outbound, "true", "one of `enabled`, `disabled`, `mesh-only`"),
         ] {

@@ -21,7 +21,7 @@ use super::pipeline::{
 };
 use crate::client_headers::ClientHeaders;
 use crate::record::{DecisionInfo, Notices, Recorder, RequestLine, RequestRecord};
-use crate::respond::Answer;
+use crate::respond::{Answer, RefusalDetail};
 use crate::store::{PolicyStore, PortHandle};
 use crate::telemetry::Telemetry;
 use body::{BoxError, WORKER, Watch};
@@ -190,6 +190,10 @@ impl Enforcer for LayerConnection {
 
     fn role(&self) -> Role {
         Role::Origin
+    }
+
+    fn refusal_detail(&self) -> RefusalDetail {
+        RefusalDetail::Reason
     }
 
     fn is_recording(&self) -> bool {

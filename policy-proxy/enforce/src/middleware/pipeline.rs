@@ -16,7 +16,7 @@ use super::timer::Timer;
 use crate::headers::{self, ConnectionOptions};
 use crate::record::{DecisionInfo, RequestInfo, RequestLine, RequestRecord};
 use crate::request_snapshot::RequestSnapshot;
-use crate::respond::{self, Answer, Fault, ResponseFormat};
+use crate::respond::{self, Answer, Fault, RefusalDetail, ResponseFormat};
 use crate::store::{ActivePolicy, PortHandle};
 use crate::telemetry::Telemetry;
 use bytes::Bytes;
@@ -50,6 +50,9 @@ pub trait Enforcer {
 
     /// Returns the role of the server.
     fn role(&self) -> Role;
+
+    /// Returns what refusals tell besides their status.
+    fn refusal_detail(&self) -> RefusalDetail;
 
     /// Returns true if records are written.
     fn is_recording(&self) -> bool;
@@ -165,7 +168,8 @@ pub fn admit<E: Enforcer>(
     let info = enforcer.is_recording().then(|| Box::new(RequestInfo::of(head)));
     let peer = enforcer.peer();
     let meshed = peer.is_some_and(Peer::is_meshed);
-    let mut context = RequestContext { format: ResponseFormat::of(head, meshed), started, info };
+    let format = ResponseFormat::of(head, meshed, enforcer.refusal_detail());
+    let mut context = RequestContext { format, started, info };
     let Some(options) = clean(enforcer.role(), head, meshed) else {
         return Admission::Refused(context.too_large(enforcer));
     };

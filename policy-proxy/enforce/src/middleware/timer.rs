@@ -6,7 +6,7 @@
 //! while the request goes on, and armed once it has ended.
 
 use crate::headers;
-use crate::respond::{Exceeded, ResponseFormat};
+use crate::respond::{Exceeded, RefusalDetail, ResponseFormat};
 use http::request::Parts;
 use pin_project_lite::pin_project;
 use policy_core::EffectiveTimeouts;
@@ -85,7 +85,7 @@ impl RequestTimeouts {
 
 /// Returns the deadline that a gRPC client sets. One that is malformed is none.
 pub fn client_deadline(head: &Parts) -> Option<Duration> {
-    let is_grpc = ResponseFormat::of(head, false).is_grpc();
+    let is_grpc = ResponseFormat::of(head, false, RefusalDetail::Status).is_grpc();
     if is_grpc { headers::grpc_timeout(&head.headers) } else { None }
 }
 
