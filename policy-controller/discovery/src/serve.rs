@@ -17,6 +17,7 @@
 //! guess: a policy that is not known yet is `UNAVAILABLE`. Every stream ends with OK when its
 //! connection is to end.
 
+mod answers;
 mod applied;
 mod authn;
 mod authz;

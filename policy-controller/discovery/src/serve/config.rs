@@ -54,7 +54,7 @@ impl Default for ServeConfig {
             max_ports_per_stream: 256,
             max_lookups_per_stream: 4096,
             // A sidecar has one stream, and another while it changes replicas.
-            max_lookups_per_peer: 16_384,
+            max_lookups_per_peer: 8192,
             max_request_bytes: 256 * 1024,
             max_policy_bytes: 4 * 1024 * 1024,
             max_update_bytes: 16 * 1024 * 1024,

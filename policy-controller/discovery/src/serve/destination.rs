@@ -9,17 +9,17 @@
 //! An answer is encoded once for all streams, and so is the change from one answer to another. A slow
 //! client skips answers. Waiting for changes costs a stream nothing, however many lookups it has.
 
-mod answers;
 mod lookup;
+mod messages;
 mod ready;
 mod session;
 
+use crate::serve::answers::Answers;
 use crate::serve::caller::Caller;
 use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::core::Core;
 use crate::serve::metrics::Method;
 use crate::serve::slot;
-use answers::Answers;
 use futures_util::future::BoxFuture;
 use futures_util::stream::Stream;
 use policy_engine::Destinations;
@@ -42,7 +42,7 @@ pub(crate) struct Destination {
 impl Destination {
     /// The service over `destinations`.
     pub(crate) fn new(core: Arc<Core>, destinations: Destinations) -> Self {
-        Self { answers: Answers::new(core), destinations }
+        Self { answers: Answers::new(core, &messages::WORDING), destinations }
     }
 
     async fn watch(

@@ -1,6 +1,6 @@
 //! One lookup of a stream.
 
-use super::answers::Answer;
+use crate::serve::answers::Answer;
 use crate::serve::metrics::GaugeGuard;
 use policy_engine::{
     ClientPlace, DestinationKey, DestinationScope, Destinations, Latest, LookupError,

@@ -1,8 +1,9 @@
 //! One stream: the client's lookups, and what was answered.
 
-use super::answers::{Answers, Messages, own_payload, payload};
 use super::lookup::Lookup;
+use super::messages::{own_payload, payload};
 use super::ready::ReadyList;
+use crate::serve::answers::{Answers, Messages};
 use crate::serve::authz::WatchGrant;
 use crate::serve::caller::Caller;
 use crate::serve::codec::Payload;

@@ -47,8 +47,8 @@ impl DestinationService {
     }
 }
 
-fn endpoints(_: &Discovery, _: &PathTarget) -> View {
-    View::Endpoints(None)
+fn endpoints(discovery: &Discovery, _: &PathTarget) -> View {
+    View::Endpoints(discovery.endpoints.clone(), None)
 }
 
 fn profile(discovery: &Discovery, target: &PathTarget) -> View {

@@ -2,7 +2,8 @@
 
 use super::follow::{Follower, refusal};
 use super::stream::{AnswerStream, Lease};
-use super::view::View;
+use super::view::{View, WORDING};
+use crate::serve::answers::Answers;
 use crate::serve::caller::{Caller, ConnectionInfo};
 use crate::serve::core::Core;
 use crate::serve::metrics::Call;
@@ -18,15 +19,18 @@ pub(super) const MAX_REQUEST: usize = 4096;
 #[derive(Clone, Debug)]
 pub(crate) struct Discovery {
     pub(super) core: Arc<Core>,
+    /// The messages about endpoints, which are long.
+    pub(super) endpoints: Answers,
     destinations: Destinations,
     /// The DNS domain of the cluster, which ends the names of Services.
     pub(super) domain: Arc<str>,
 }
 
 impl Discovery {
-    /// AnswerStream from `destinations`, in a cluster whose DNS domain is `domain`.
+    /// Answers from `destinations`, in a cluster whose DNS domain is `domain`.
     pub(crate) fn new(core: Arc<Core>, destinations: Destinations, domain: Arc<str>) -> Self {
-        Self { core, destinations, domain }
+        let endpoints = Answers::new(core.clone(), &WORDING);
+        Self { core, endpoints, destinations, domain }
     }
 
     /// Performs every check that can reject a request, and makes its first answer.

@@ -1,5 +1,6 @@
 //! The messages about an answer, by the method that the client called.
 
+use crate::serve::answers::{Answer, Answers, Wording};
 use bytes::Bytes;
 use policy_core::{Destination, ServiceName};
 use policy_engine::PublishedDestination;
@@ -12,12 +13,22 @@ use tonic::Status;
 /// A method, and what its client has.
 #[derive(Debug)]
 pub(super) enum View {
-    /// `Destination.Get`: the endpoints that the client has; absent: nothing yet.
-    Endpoints(Option<Arc<PublishedDestination>>),
+    /// `Destination.Get`: the answer that the client has; absent: nothing yet.
+    Endpoints(Answers, Option<Arc<Answer>>),
     /// `Destination.GetProfile`.
     Profile(LastMessage),
     /// `OutboundPolicies.Get` and `Watch`.
     Policy(LastMessage),
+}
+
+/// The messages of `Destination.Get`.
+pub(super) const WORDING: Wording = Wording {
+    whole: |now| encoded(None, now),
+    change: |before, now| Some(encoded(Some(before), now)),
+};
+
+fn encoded(before: Option<&Destination>, now: &Destination) -> Vec<Bytes> {
+    updates(before, now).iter().map(|message| message.encode_to_vec().into()).collect()
 }
 
 /// The last message about a port, which is sent whole.
@@ -61,11 +72,15 @@ impl View {
     ) -> Result<Vec<Bytes>, Status> {
         let destination = &now.destination;
         match self {
-            Self::Endpoints(had) => {
-                let before = had.as_ref().map(|had| &had.destination);
-                let messages = updates(before, destination);
-                *had = Some(now.clone());
-                Ok(messages.iter().map(|message| message.encode_to_vec().into()).collect())
+            Self::Endpoints(_, Some(had)) if had.says(now) => Ok(Vec::new()),
+            Self::Endpoints(answers, had) => {
+                let answer = answers.answer(now);
+                let messages = match had {
+                    Some(had) => answer.change_from(had),
+                    None => answer.whole(),
+                };
+                *had = Some(answer);
+                Ok(messages.to_vec())
             }
             Self::Profile(sent) => {
                 let profile = profile(destination, sent.port, &sent.domain);

@@ -344,6 +344,30 @@ async fn streams_are_counted_and_end_as_those_of_policies_do() {
     assert_eq!(end.code(), Code::Unavailable);
 }
 
+/// Otherwise one client holds as many copies of an answer as it opens streams that it does not read.
+#[tokio::test]
+async fn streams_about_one_service_share_its_messages() {
+    let mesh = mesh().await;
+    let channel = mesh.channel(OWN).await;
+    set_web(&mesh, vec![plain("10.1.0.1:80"), plain("10.1.0.2:80")]);
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        streams.push(endpoints(&channel, WEB, "").await.unwrap());
+    }
+    for stream in &mut streams {
+        let all = [sent("10.1.0.1:80"), sent("10.1.0.2:80")];
+        assert_eq!(added(next(stream).await), all);
+    }
+    assert_eq!(mesh.metrics.encodings(), (1, 2));
+    set_web(&mesh, vec![plain("10.1.0.1:80"), plain("10.1.0.3:80")]);
+    for stream in &mut streams {
+        assert_eq!(added(next(stream).await), [sent("10.1.0.3:80")]);
+        let removed = next(stream).await.update;
+        assert!(matches!(removed, Some(Change::Remove(_))), "{removed:?}");
+    }
+    assert_eq!(mesh.metrics.encodings(), (2, 4));
+}
+
 /// Linkerd's controller knows routes and retries, which an answer of ours would drop.
 #[tokio::test]
 async fn where_outbound_policy_is_forwarded_all_of_it_is() {
