@@ -2,7 +2,7 @@
 
 use super::workload::{Ports, WorkloadShape};
 use crate::publish::destination::{DestinationQuestion, DestinationScope};
-use policy_core::{AddressFamily, PlaintextReason};
+use policy_core::{AddressFamily, PlaintextReason, ServiceName};
 use policy_crds::ObjectKey;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -79,13 +79,13 @@ pub(crate) struct IsOpaque {
 }
 
 /// The endpoint at an address and port; none if a slice says that it is a pod, and no pod is known
-/// there, or if the address is that of a Service itself.
+/// there, or if nodes would lead a connection on to another Service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct EndpointAt {
     /// Its address and port.
     pub(crate) address: SocketAddr,
-    /// The namespace of the Service that it is an endpoint of; absent: it was dialled itself.
-    pub(crate) of: Option<Arc<str>>,
+    /// The Service that it is an endpoint of; absent: it was dialled itself.
+    pub(crate) of: Option<ServiceName>,
     /// True if a slice says that it is a pod.
     pub(crate) is_pod: bool,
 }

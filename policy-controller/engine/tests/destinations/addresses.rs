@@ -1,9 +1,9 @@
 //! Whose address it is.
 
 use crate::world::{
-    NOBODY, ask, bare_pod, machine, mesh, meshed, node, of_pod, of_service, outside, plaintext,
-    pod, published, question, service, slice, undeclared, unknown, web, with, world, world_of,
-    written,
+    NOBODY, ask, bare_pod, machine, mesh, meshed, node, object, of_pod, of_service, outside,
+    plaintext, pod, published, question, service, slice, undeclared, unknown, web, with, world,
+    world_of, written,
 };
 use policy_core::{Destination, PlaintextReason};
 use policy_engine::outbound::OutboundConfig;
@@ -240,6 +240,40 @@ fn the_address_of_a_service_is_no_endpoint_of_another() {
         slice("web", "s", json!([written("10.96.0.2"), written("10.42.0.1")])),
     ]);
     assert_eq!(ask(&mut history, "10.96.0.1:80"), web(&[meshed("10.42.0.1:8080")]));
+}
+
+/// Other clients of the Service reach that machine. A sidecar's connection would be led to the pods of
+/// whoever writes such an address, and never in mesh TLS.
+#[test]
+fn what_nodes_lead_on_to_another_service_is_no_endpoint_in_plaintext() {
+    let front = |name: &str, address: &str, number: u16| {
+        let spec = json!({
+            "externalIPs": ["192.0.2.1", "10.42.0.1", "172.18.0.2"],
+            "ports": [{"name": "http", "port": number}],
+        });
+        with(service(name, address), json!({"spec": spec}))
+    };
+    let slices = json!([written("192.0.2.1"), of_pod("10.42.0.1"), of_pod("172.18.0.2")]);
+    let all = [
+        node("n1", "172.18.0.2", "a"),
+        pod("p", "10.42.0.1"),
+        service("web", "10.96.0.1"),
+        slice("web", "s", slices),
+    ];
+    let (machine, held) = (unknown("192.0.2.1:8080"), meshed("10.42.0.1:8080"));
+    let every = web(&[held.clone(), unknown("172.18.0.2:8080"), machine]);
+    let mut history = world(&all);
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), every);
+    history.apply(vec![Ok(object(&front("thief", "10.96.0.2", 8081)))]);
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), every, "of another port");
+    history.apply(vec![Ok(object(&front("thief", "10.96.0.2", 8080)))]);
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), web(&[held]));
+    // Back to the Service itself it may be led.
+    let own = json!({"spec": {"externalIPs": ["172.18.0.2"], "ports": [
+        {"name": "http", "port": 80}, {"name": "own", "port": 8080},
+    ]}});
+    let mut history = world(&[&all[..], &[with(service("web", "10.96.0.1"), own)]].concat());
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), every);
 }
 
 #[test]

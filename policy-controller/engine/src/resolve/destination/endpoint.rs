@@ -8,7 +8,7 @@ use crate::query::destination::{
 };
 use crate::query::policy::PolicyOf;
 use crate::query::workload::{Ports, WorkloadOf, workload_key};
-use policy_core::{Endpoint, EndpointMesh, MeshEndpoint, PlaintextReason, Protocol};
+use policy_core::{Endpoint, EndpointMesh, MeshEndpoint, PlaintextReason, Protocol, ServiceName};
 use policy_crds::resource::{Pod, PodSidecar, Resource};
 use policy_crds::{
     Body, Claims, Invalid, Object, ObjectKey, ObjectMeta, SidecarMark, annotation, is_dns_name,
@@ -32,32 +32,45 @@ query!(IsOpaque, bool, is_opaque);
 fn endpoint_at(query: &EndpointAt, cx: &mut Context<'_>) -> Option<Endpoint> {
     let EndpointAt { address, of, is_pod } = query;
     let owners = cx.query(&OwnersOf(address.ip()));
-    // Nodes translate an address once, so that the address of another Service serves nobody there. The
-    // connection of a sidecar would be translated, and reach the pods of that Service in plaintext.
-    if of.is_some() && owners.service.is_some() {
-        return None;
-    }
     // Slices may be read before the pods that they are about. Until then, nobody knows whether the
     // pod is in the mesh. A pod in its node's network has no address of its own.
     if *is_pod && owners.pod.is_none() && !owners.is_node {
         return None;
     }
+    let port = NonZeroU16::new(address.port())?;
     let held = holder(&owners, of.as_ref());
     let entry = held.and_then(|key| Some((key, cx.query(&EntryOf(key.clone()))?)));
-    let Some((key, entry)) = entry else {
-        let mesh = EndpointMesh::Plaintext(PlaintextReason::Unmeshed);
-        let (owner, namespace) = ("".into(), "".into());
-        return Some(Endpoint { address: *address, owner, namespace, mesh });
+    let (owner, namespace, mesh) = match entry {
+        Some((key, entry)) => {
+            (entry.owner.clone(), key.namespace.clone(), mesh(cx, key, &entry.mesh, port))
+        }
+        None => ("".into(), "".into(), EndpointMesh::Plaintext(PlaintextReason::Unmeshed)),
     };
-    let (owner, namespace) = (entry.owner.clone(), key.namespace.clone());
-    let mesh = mesh(cx, key, &entry.mesh, NonZeroU16::new(address.port())?);
-    Some(Endpoint { address: *address, owner, namespace, mesh })
+    let endpoint = Endpoint { address: *address, owner, namespace, mesh };
+    Some(endpoint)
+        .filter(|endpoint| !of.as_ref().is_some_and(|of| is_led_on(&owners, endpoint, of)))
+}
+
+/// True if nodes lead a connection to an endpoint on to another Service. They translate an address once,
+/// so that other clients of the Service go no further; the connection of a sidecar, to the endpoint
+/// itself, would be translated, and reach the pods of that Service in plaintext. In mesh TLS none of
+/// them passes for the endpoint.
+fn is_led_on(owners: &AddressOwners, endpoint: &Endpoint, of: &ServiceName) -> bool {
+    let in_plaintext = match &endpoint.mesh {
+        EndpointMesh::Plaintext(_) => true,
+        EndpointMesh::Meshed(_) => false,
+    };
+    let port = NonZeroU16::new(endpoint.address.port());
+    let front = port.and_then(|port| owners.fronts.get(&port));
+    let is_other = |front: &ObjectKey| (&front.namespace, &front.name) != (&of.namespace, &of.name);
+    owners.service.is_some() || (in_plaintext && front.is_some_and(is_other))
 }
 
 /// The workload that is expected at an address: the pod that holds it, whatever a slice says, or a
 /// machine that the Service's own namespace or the operator puts there.
-fn holder<'o>(owners: &'o AddressOwners, of: Option<&Arc<str>>) -> Option<&'o ObjectKey> {
-    let own = of.and_then(|of| owners.stated.iter().find(|stated| stated.namespace == *of));
+fn holder<'o>(owners: &'o AddressOwners, of: Option<&ServiceName>) -> Option<&'o ObjectKey> {
+    let own =
+        of.and_then(|of| owners.stated.iter().find(|stated| stated.namespace == of.namespace));
     owners.pod.as_ref().or(own).or(owners.external.as_ref())
 }
 

@@ -36,7 +36,7 @@ fn service_port(query: &ServicePortOf, cx: &mut Context<'_>) -> Arc<PublishedDes
         zone: zone.as_deref(),
     };
     let needs = choice.needs(&slices);
-    let of = Some(query.service.namespace.clone());
+    let of = Some(name.clone());
     let endpoints = choice.usable(&slices).into_iter().filter_map(|(address, endpoint)| {
         cx.query(&EndpointAt { address, of: of.clone(), is_pod: endpoint.is_pod })
     });
