@@ -23,8 +23,6 @@ pub struct Service {
     pub ports: Vec<ServicePort>,
     /// True if clients that dial an address in the cluster may use endpoints of their own node alone.
     pub is_local: bool,
-    /// True if endpoints count before they are ready.
-    pub publishes_not_ready: bool,
     /// Time for which a client keeps its endpoint; absent: each connection chooses anew.
     pub affinity: Option<Duration>,
     /// True if it is another name of a host outside of the cluster.

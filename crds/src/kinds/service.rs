@@ -36,8 +36,6 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
         service.external_addresses = external_addresses(&spec, status.as_ref());
     }
     service.is_local = is(&spec, "internalTrafficPolicy", "Local");
-    let publishes = spec.get("publishNotReadyAddresses").map(|node| node.boolean());
-    service.publishes_not_ready = publishes.flatten() == Some(true);
     service.selector = selector(&spec);
     let (affinity, ports) = (affinity(&spec), ports(&spec));
     let claims = claims_of(&service);

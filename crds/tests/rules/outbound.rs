@@ -66,7 +66,6 @@ fn a_service_has_addresses_ports_and_rules_by_which_endpoints_are_chosen() {
             ServicePort { name: "db".into(), port: port(5432), target: None },
         ],
         is_local: true,
-        publishes_not_ready: true,
         affinity: Some(Duration::from_secs(60)),
         is_external_name: false,
         selector: [("app".into(), "web".into())].into(),

@@ -6,7 +6,7 @@
 //! projection.
 
 use policy_crds::Kind;
-use policy_crds::annotation::{OPAQUE_PORTS, SERVICE_NAME};
+use policy_crds::annotation::SERVICE_NAME;
 use policy_crds::spec::Projection;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -200,13 +200,13 @@ const NODE: FieldMask = only(&[
 
 /// The metadata of a Service that discovery reads.
 const SERVICE_METADATA: FieldMask = only(&[
-    ("annotations", only(&[(OPAQUE_PORTS, FieldMask::All)])),
     ("creationTimestamp", FieldMask::All),
     ("name", FieldMask::All),
     ("namespace", FieldMask::All),
     ("resourceVersion", FieldMask::All),
 ]);
 
+/// Selectors and the ports of pods are left out: slices say what they lead to.
 const SERVICE: FieldMask = only(&[
     ("apiVersion", FieldMask::All),
     ("kind", FieldMask::All),
@@ -224,11 +224,8 @@ const SERVICE: FieldMask = only(&[
                     ("name", FieldMask::All),
                     ("port", FieldMask::All),
                     ("protocol", FieldMask::All),
-                    ("targetPort", FieldMask::All),
                 ])),
             ),
-            ("publishNotReadyAddresses", FieldMask::All),
-            ("selector", FieldMask::All),
             ("sessionAffinity", FieldMask::All),
             ("sessionAffinityConfig", FieldMask::All),
             ("type", FieldMask::All),

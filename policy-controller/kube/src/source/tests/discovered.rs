@@ -1,20 +1,24 @@
 //! What outbound discovery reads, projected and whole.
 
 use super::pruned;
-use policy_crds::annotation::{OPAQUE_PORTS, SERVICE_NAME};
-use policy_crds::{Kind, NotAnObject, Object, parse};
+use policy_crds::annotation::SERVICE_NAME;
+use policy_crds::{Body, Kind, NotAnObject, Object, Resource, parse};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// The object without the metadata that discovery does not read.
-fn as_read(object: Result<Object, NotAnObject>) -> Result<Object, NotAnObject> {
+/// The object without what discovery does not read in a cluster.
+pub(super) fn as_read(object: Result<Object, NotAnObject>) -> Result<Object, NotAnObject> {
     object.map(|mut object| {
         object.meta.labels.retain(|name, _| &**name == SERVICE_NAME);
-        object.meta.annotations.retain(|name, _| &**name == OPAQUE_PORTS);
+        object.meta.annotations.clear();
         (object.meta.uid, object.meta.generation) = (None, None);
         match object.meta.key.kind {
             Kind::Service => object.meta.labels.clear(),
-            _ => (object.meta.created, object.meta.annotations) = (None, Default::default()),
+            _ => object.meta.created = None,
+        }
+        if let Body::Valid(Resource::Service(service)) = &mut object.body {
+            service.selector.clear();
+            service.ports.iter_mut().for_each(|port| port.target = None);
         }
         object
     })
@@ -26,7 +30,7 @@ fn service() -> Value {
         "metadata": {
             "name": "web", "namespace": "shop", "uid": "u", "generation": 2, "resourceVersion": "7",
             "creationTimestamp": "2026-01-31T12:00:00Z", "labels": {"app": "web"},
-            "annotations": {"config.linkerd.io/opaque-ports": "3306", "a": "b"},
+            "annotations": {"a": "b"},
             "managedFields": [{}],
         },
         "spec": {
@@ -67,14 +71,11 @@ fn what_discovery_does_not_read_is_not_kept() {
         "metadata": {
             "name": "web", "namespace": "shop", "resourceVersion": "7",
             "creationTimestamp": "2026-01-31T12:00:00Z",
-            "annotations": {"config.linkerd.io/opaque-ports": "3306"},
         },
         "spec": {
             "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1", "fd00::1"],
             "externalIPs": ["192.0.2.1"], "internalTrafficPolicy": "Local", "type": "LoadBalancer",
-            "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
-            "publishNotReadyAddresses": true, "selector": {"app": "web"},
-            "sessionAffinity": "ClientIP",
+            "ports": [{"name": "http", "port": 80}], "sessionAffinity": "ClientIP",
             "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}},
         },
         "status": {"loadBalancer": {"ingress": [
@@ -101,7 +102,7 @@ fn what_discovery_does_not_read_is_not_kept() {
 fn the_projected_object_is_read_as_the_whole_one() {
     for (kind, value) in [(Kind::Service, service()), (Kind::EndpointSlice, slice())] {
         let whole = as_read(parse(&value));
-        assert!(matches!(whole.as_ref().unwrap().body, policy_crds::Body::Valid(_)), "{whole:?}");
+        assert!(matches!(whole.as_ref().unwrap().body, Body::Valid(_)), "{whole:?}");
         assert_eq!(parse(&pruned(kind, &value.to_string())), whole);
     }
 }
@@ -160,7 +161,6 @@ fn part() -> impl Strategy<Value = Value> {
         "serving",
         "sessionAffinity",
         "sessionAffinityConfig",
-        "targetPort",
         "targetRef",
         "terminating",
         "timeoutSeconds",
