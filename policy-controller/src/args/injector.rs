@@ -138,6 +138,7 @@ impl InjectorArgs {
                 UnansweredArg::Plaintext => Unanswered::Plaintext,
             },
             plaintext_allowed: self.injector_outbound_plaintext_allowed.clone(),
+            is_unanswered: false,
         }
     }
 
@@ -278,6 +279,7 @@ mod tests {
                 PlaintextAllowed::Network(net("192.0.2.1/32")),
                 PlaintextAllowed::Service { namespace: "db".to_owned(), name: "sql".to_owned() },
             ],
+            is_unanswered: false,
         };
         assert_eq!(settings(&flags).unwrap().unwrap().outbound, outbound);
     }

@@ -177,6 +177,7 @@ fn injector(
 ) -> Result<Option<InjectorSettings>, ArgsError> {
     let settings = args.injector.settings(&args.control_plane_namespace, &args.identity_domain);
     let Some(mut settings) = settings else { return Ok(None) };
+    settings.outbound.is_unanswered = args.destinations.settings(!namespaced).is_none();
     if settings.outbound.networks.is_empty() {
         // Their connections would go straight on, in plaintext.
         if args.destinations.external_workload_namespaces.as_ref().is_some_and(|it| !it.is_empty())

@@ -205,6 +205,19 @@ fn machines_count_by_address_only_where_sidecars_look_it_up() {
 }
 
 #[test]
+fn the_injector_knows_whether_lookups_are_answered() {
+    for (flag, expected) in [("enabled", false), ("disabled", true)] {
+        let flag = format!("--outbound-discovery={flag}");
+        let SourceSettings::Cluster(cluster) =
+            settings_in_cluster(&["--injector", &flag]).unwrap().source
+        else {
+            panic!("no cluster")
+        };
+        assert_eq!(cluster.injector.unwrap().outbound.is_unanswered, expected, "{flag}");
+    }
+}
+
+#[test]
 fn refusals_name_the_flag_the_value_and_what_is_allowed() {
     for (flag, want) in [
         (

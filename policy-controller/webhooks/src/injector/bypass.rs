@@ -70,8 +70,8 @@ pub(super) fn bypasses_of_injected(
     for name in IMAGES.into_iter().flat_map(Setting::annotations) {
         said.remove(&name);
     }
-    let config = match EffectiveConfig::of(pod, &said, context, &settings.defaults, settings.native)
-    {
+    let (defaults, hindrance) = (&settings.defaults, settings.hindrance());
+    let config = match EffectiveConfig::of(pod, &said, context, defaults, hindrance) {
         Ok(config) => config,
         Err(errors) => {
             found.extend(errors);

@@ -2,6 +2,7 @@
 
 use super::opt_in::{NamespaceContext, StringMap};
 use super::outbound::{self, Outbound};
+use super::outbound_settings::Hindrance;
 use super::ports::{NamedPorts, PortList, named};
 use super::setting::{MESH_ONLY, Setting};
 use super::value::Stated;
@@ -84,7 +85,7 @@ pub(super) struct EffectiveConfig {
 }
 
 impl EffectiveConfig {
-    /// Determines the settings of a pod. `native`: its sidecar is a native one.
+    /// Determines the settings of a pod. `hindrance`: the reason why none can have the outbound half.
     ///
     /// # Errors
     /// Every annotation with an invalid value.
@@ -93,7 +94,7 @@ impl EffectiveConfig {
         annotations: &StringMap,
         context: &NamespaceContext,
         defaults: &Defaults,
-        native: bool,
+        hindrance: Option<Hindrance>,
     ) -> Result<Self, Vec<FieldError>> {
         let named = named(pod);
         let (mut values, mut errors) = (BTreeMap::new(), Vec::new());
@@ -114,8 +115,8 @@ impl EffectiveConfig {
             return Err(errors);
         }
         let value = |setting| values.get(&setting);
-        let (outbound, warnings) =
-            Outbound::of(value(Setting::Outbound), value(Setting::SkipOutboundPorts), native)?;
+        let skipped = value(Setting::SkipOutboundPorts);
+        let (outbound, warnings) = Outbound::of(value(Setting::Outbound), skipped, hindrance)?;
         let list = value(Setting::SkipInboundPorts).map_or("", |stated| &stated.value);
         let skipped = PortList::read(list, &named).unwrap_or_default();
         Ok(Self { values, skipped, outbound, warnings })

@@ -87,8 +87,8 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     if let Some(reason) = skip_reason::reason(pod) {
         return left_as_it_is(pod, reason, (&annotations, context), settings, warnings);
     }
-    let native = settings.native;
-    let config = match EffectiveConfig::of(pod, &annotations, context, &settings.defaults, native) {
+    let (defaults, hindrance) = (&settings.defaults, settings.hindrance());
+    let config = match EffectiveConfig::of(pod, &annotations, context, defaults, hindrance) {
         Ok(config) => config,
         Err(errors) => return Outcome::Refused(errors),
     };
@@ -104,7 +104,7 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     warnings.extend(config.warnings.iter().cloned());
     let mut injected = pod.clone();
     let tcp_probes = probe::rewrite(&mut injected, &config.skipped, &mut warnings);
-    if !native && skip_reason::belongs_to_job(pod) {
+    if !settings.native && skip_reason::belongs_to_job(pod) {
         warnings.push(JOB_WARNING.to_owned());
     }
     container::add(&mut injected, &config, settings, &tcp_probes);

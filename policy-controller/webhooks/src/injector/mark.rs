@@ -138,6 +138,7 @@ fn argument<'a>(container: &'a Value, prefix: &str) -> Option<&'a str> {
 }
 
 fn variable<'a>(container: &'a Value, name: &str) -> Option<&'a str> {
-    let mut variables = items(container, "env").iter();
+    // Of several the kubelet takes the last.
+    let mut variables = items(container, "env").iter().rev();
     text(variables.find(|variable| text(variable, "name") == Some(name))?, "value")
 }

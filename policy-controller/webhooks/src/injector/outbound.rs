@@ -1,7 +1,7 @@
 //! The outbound half of a pod's sidecar: what pod, namespace and installation say about it, and what the
 //! two containers are told.
 
-use super::outbound_settings::{OutboundSettings, OutboundTransport, Unanswered};
+use super::outbound_settings::{Hindrance, OutboundSettings, OutboundTransport, Unanswered};
 use super::ports::PortList;
 use super::setting::{ENABLED, MESH_ONLY};
 use super::sidecar::{ADMIN_PORT, CANARY, CAPTURE_PORT, OUTBOUND_PORT};
@@ -45,30 +45,34 @@ pub(super) fn not_loosened(
 
 impl Outbound {
     /// Determines the outbound half of a pod from the two settings, with warnings for its author.
-    /// `native`: the sidecar is a native one.
+    /// `hindrance`: the reason why no pod can have it.
     ///
     /// # Errors
     /// The settings contradict each other, or `mesh-only` cannot be kept.
     pub(super) fn of(
         mode: Option<&Stated>,
         skipped: Option<&Stated>,
-        native: bool,
+        hindrance: Option<Hindrance>,
     ) -> Result<(Self, Vec<String>), Vec<FieldError>> {
         let list = skipped.map_or("", |stated| &stated.value);
         let list = PortList::numbers(list).unwrap_or_default();
         let off = Self { mode: OutboundMode::None, skipped: PortList::default() };
         let on = match mode.map(|stated| (stated.value.as_str(), stated)) {
             Some((MESH_ONLY, stated)) => {
-                let errors = contradictions(stated, skipped.filter(|_| !list.is_empty()), native);
+                let errors =
+                    contradictions(stated, skipped.filter(|_| !list.is_empty()), hindrance);
                 if !errors.is_empty() {
                     return Err(errors);
                 }
                 OutboundMode::MeshOnly
             }
-            Some((ENABLED, stated)) if !native => {
-                return Ok((off, vec![format!("{}: {NEEDS_NATIVE}", stated.field)]));
+            Some((ENABLED, stated)) => {
+                if let Some(hindrance) = hindrance {
+                    let warning = format!("{}: {}", stated.field, hindrance.left_out());
+                    return Ok((off, vec![warning]));
+                }
+                OutboundMode::On
             }
-            Some((ENABLED, _)) => OutboundMode::On,
             Some(_) | None => {
                 // A default of the installation is for its other pods.
                 let idle = skipped.filter(|stated| !list.is_empty() && !stated.is_default);
@@ -155,22 +159,21 @@ fn joined(items: &[impl ToString]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Warning for a pod whose sidecar cannot have the outbound half that is asked for.
-const NEEDS_NATIVE: &str = "the outbound half needs a native sidecar, and this one is an ordinary \
-     container, so that what the pod sends is left alone: init containers, which run before it, \
-     could reach nobody";
-
 /// Warning for ports that are not redirected where nothing is.
 const WITHOUT_OUTBOUND: &str = "has no effect on this sidecar, which leaves what the pod sends alone \
      without `portcullis.dev/outbound: enabled`";
 
 /// Returns what contradicts `mesh-only`.
-fn contradictions(mode: &Stated, skipped: Option<&Stated>, native: bool) -> Vec<FieldError> {
+fn contradictions(
+    mode: &Stated,
+    skipped: Option<&Stated>,
+    hindrance: Option<Hindrance>,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if !native {
+    if let Some(hindrance) = hindrance {
         let message = format!(
-            "`{MESH_ONLY}` needs a native sidecar (Kubernetes 1.29), and this one is an ordinary \
-             container; what the pod sends could not be held to it"
+            "`{MESH_ONLY}` needs {}; what the pod sends could not be held to it",
+            hindrance.needed()
         );
         errors.push(FieldError { field: mode.field.clone(), message });
     }

@@ -15,6 +15,47 @@ pub struct OutboundSettings {
     pub unanswered: Unanswered,
     /// Destinations that `mesh-only` lets pods reach in plaintext, besides the API server.
     pub plaintext_allowed: Vec<PlaintextAllowed>,
+    /// True if sidecars get no answer to lookups, because outbound discovery is off.
+    pub is_unanswered: bool,
+}
+
+/// The reasons why no pod can have the outbound half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hindrance {
+    /// The sidecar is an ordinary container.
+    NotNative,
+    /// Nobody answers its lookups.
+    NoDiscovery,
+}
+
+impl Hindrance {
+    /// Returns the warning for a pod that is to have it.
+    pub(super) fn left_out(self) -> &'static str {
+        match self {
+            Self::NotNative => {
+                "the outbound half needs a native sidecar, and this one is an ordinary container, so \
+                 that what the pod sends is left alone: init containers, which run before it, could \
+                 reach nobody"
+            }
+            Self::NoDiscovery => {
+                "the outbound half needs outbound discovery, which this controller has off \
+                 (--outbound-discovery), so that what the pod sends is left alone: its connections \
+                 would be refused"
+            }
+        }
+    }
+
+    /// Returns what is needed, and is not there.
+    pub(super) fn needed(self) -> &'static str {
+        match self {
+            Self::NotNative => {
+                "a native sidecar (Kubernetes 1.29), and this one is an ordinary container"
+            }
+            Self::NoDiscovery => {
+                "outbound discovery, which this controller has off (--outbound-discovery)"
+            }
+        }
+    }
 }
 
 /// A destination that `mesh-only` lets pods reach in plaintext.

@@ -2,7 +2,7 @@
 
 use super::control_plane::ControlPlane;
 use super::effective_config::Defaults;
-use super::outbound_settings::OutboundSettings;
+use super::outbound_settings::{Hindrance, OutboundSettings};
 use std::path::PathBuf;
 
 /// Default name of the injector's MutatingWebhookConfiguration.
@@ -23,6 +23,17 @@ pub struct Settings {
     pub native: bool,
     /// Settings of the outbound half, where a pod has one.
     pub outbound: OutboundSettings,
+}
+
+impl Settings {
+    /// Returns the reason why no pod can have the outbound half.
+    pub(super) fn hindrance(&self) -> Option<Hindrance> {
+        match (self.native, self.outbound.is_unanswered) {
+            (false, _) => Some(Hindrance::NotNative),
+            (true, true) => Some(Hindrance::NoDiscovery),
+            (true, false) => None,
+        }
+    }
 }
 
 /// The roots that sidecars trust.

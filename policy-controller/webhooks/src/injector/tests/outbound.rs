@@ -1,5 +1,7 @@
 //! The outbound half: who has it, what contradicts it, and the mark by which others know.
 
+mod hindrance;
+
 use super::{asks, injected, refused, settings, shop, skipped, value};
 use crate::injector::{
     Bypass, NamespaceContext, OutboundSettings, OutboundTransport, Outcome, PlaintextAllowed,
@@ -210,27 +212,6 @@ fn ports_are_left_out_by_both_names_and_never_where_plaintext_is_refused() {
 }
 
 #[test]
-fn an_ordinary_container_has_no_outbound_half_and_the_author_is_told() {
-    let (pod, warnings) = injected(&web("{}"), &asks(), &on(false));
-    assert_eq!(mark(&pod), marked(OutboundMode::None));
-    assert_eq!(arguments(&pod), Vec::<&str>::new());
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
-    let words = "--injector-default=outbound: the outbound half needs a native sidecar, and this one is \
-                 an ordinary container, so that what the pod sends is left alone";
-    assert!(warnings[0].starts_with(words), "{warnings:?}");
-    let (plain, _) = injected(&web("{}"), &asks(), &settings(false));
-    assert_eq!(pod, plain);
-    let strict = with("portcullis.dev/outbound: mesh-only");
-    let Outcome::Refused(errors) = inject(&web("{}"), &strict, &settings(false)) else {
-        panic!("not refused")
-    };
-    let words = "Namespace shop: metadata.annotations[\"portcullis.dev/outbound\"]: `mesh-only` needs a \
-                 native sidecar (Kubernetes 1.29), and this one is an ordinary container; what the pod \
-                 sends could not be held to it";
-    assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [words]);
-}
-
-#[test]
 fn what_the_installation_sets_reaches_the_sidecar() {
     let mut settings = on(true);
     let net = |text: &str| text.parse().unwrap();
@@ -242,6 +223,7 @@ fn what_the_installation_sets_reaches_the_sidecar() {
             PlaintextAllowed::Network(net("192.0.2.1/32")),
             PlaintextAllowed::Service { namespace: "db".to_owned(), name: "sql".to_owned() },
         ],
+        is_unanswered: false,
     };
     let mut expected = vec![
         ("OUTBOUND_LISTEN", "127.0.0.1:4140,[::1]:4140"),
@@ -418,6 +400,11 @@ fn containers_that_a_pod_brings_itself_do_not_loosen_mesh_only() {
         own["spec"]["initContainers"][0]["args"].as_array_mut().unwrap().push(skips.into());
         assert!(refused(&own, &strict)[0].contains("that do not redirect everything"), "{skips}");
     }
+    // Of two variables with one name the kubelet takes the last.
+    let mut own = own;
+    let env = own["spec"]["initContainers"][1]["env"].as_array_mut().unwrap();
+    env.push(json!({"name": "PORTCULLIS_OUTBOUND_MODE", "value": "on"}));
+    assert!(refused(&own, &strict)[0].contains("that have another outbound mode"));
 }
 
 #[test]
