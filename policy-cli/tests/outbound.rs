@@ -91,6 +91,29 @@ fn what_the_outbound_half_changes_is_told_of_each_object_once() {
 }
 
 #[test]
+fn senders_that_may_not_reach_the_port_of_opaque_ports_are_told() {
+    let client = "---\n\
+        apiVersion: apps/v1\n\
+        kind: Deployment\n\
+        metadata: {name: web, namespace: shop}\n\
+        spec: {template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}}\n\
+        ---\n\
+        apiVersion: networking.k8s.io/v1\n\
+        kind: NetworkPolicy\n\
+        metadata: {name: out, namespace: shop}\n\
+        spec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{ports: [{port: 5432}]}]}\n";
+    let (deployment, _) = MANIFESTS.split_once("---").unwrap();
+    let told = "warning|Deployment shop/web||with the outbound half it reaches opaque ports of others by port \
+                4143, to which no NetworkPolicy that selects it lets it send (shop/out): admit 4143 there if \
+                it calls such";
+    assert_eq!(changes(&[deployment, client].concat()), [told]);
+    let admitted = client.replace("{port: 5432}", "{port: 5432}, {port: 4143}");
+    assert_eq!(changes(&[deployment, &admitted].concat()), Vec::<String>::new());
+    let none_opaque = deployment.replace("opaque-ports", "skip-inbound-ports");
+    assert_eq!(changes(&[&none_opaque, client].concat()), Vec::<String>::new());
+}
+
+#[test]
 fn where_nothing_changes_nothing_is_told() {
     let (deployment, _) = MANIFESTS.split_once("---").unwrap();
     assert_eq!(changes(deployment), Vec::<String>::new());

@@ -2,7 +2,7 @@
 //! identity, and opaque ports are reached by the port of the sidecar.
 
 use super::finding::Finding;
-use crate::diagnostics::network_policy::{admits, named, selects};
+use crate::diagnostics::network_policy::{Direction, admits, named, selects};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use policy_core::{
     Authorization, ObjectRef, Predicate, Protocol, RateLimit, Requirement, ServerPolicy, Source,
@@ -23,8 +23,15 @@ struct Changes {
     /// Objects with their field and message.
     of_objects: BTreeMap<ObjectRef, (&'static str, String)>,
     of_pods: Vec<Finding>,
-    /// Owners of pods, with their opaque ports, that are reported already.
+    /// Owners of pods, with the messages that are reported already.
     reported: BTreeSet<(ObjectKey, String)>,
+}
+
+/// A pod, and the object that declares it.
+#[derive(Clone, Copy)]
+struct Declared<'a> {
+    object: &'a Object,
+    pod: &'a Object,
 }
 
 /// Returns what changes for whom the pods call. In a cluster (`whole`) those that have a sidecar are
@@ -35,15 +42,26 @@ pub(super) fn findings(
     whole: bool,
 ) -> Vec<Finding> {
     let mut changes = Changes::default();
-    for object in &compiled.objects {
-        let Some(pod) = pods_of(object).into_iter().next() else { continue };
+    let pods: Vec<(&Object, Object)> = compiled
+        .objects
+        .iter()
+        .filter_map(|object| Some((&**object, pods_of(object).into_iter().next()?)))
+        .filter(|(_, pod)| !whole || has_sidecar(pod))
+        .collect();
+    let mut any_opaque = false;
+    for (object, pod) in &pods {
         let key = &pod.meta.key;
         let workload = compiled.workloads.get(&WorkloadKey::pod(&key.namespace, &key.name));
-        let Some(workload) = workload.filter(|_| !whole || has_sidecar(&pod)) else { continue };
+        let Some(workload) = workload else { continue };
         for policy in workload.policy.ports.values() {
             changes.of_policy(policy);
         }
-        changes.of_pod(object, &pod, &opaque_ports(workload), network_policies);
+        let opaque = opaque_ports(workload);
+        any_opaque |= !opaque.is_empty();
+        changes.of_receiver(Declared { object, pod }, &opaque, network_policies);
+    }
+    for (object, pod) in pods.iter().filter(|_| any_opaque) {
+        changes.of_sender(Declared { object, pod }, network_policies);
     }
     let Changes { of_objects, mut of_pods, .. } = changes;
     for object in &compiled.objects {
@@ -94,38 +112,69 @@ impl Changes {
         }
     }
 
-    /// Reports the opaque ports of a pod that no NetworkPolicy lets clients reach. `object` declares
-    /// the pod.
-    fn of_pod(
+    /// Reports the opaque ports of a pod that no NetworkPolicy lets clients reach.
+    fn of_receiver(
         &mut self,
-        object: &Object,
-        pod: &Object,
+        declared: Declared<'_>,
         opaque: &[String],
         network_policies: &[NetworkPolicy],
     ) {
-        let labels = &pod.meta.labels;
-        let namespace = Some(&*pod.meta.key.namespace);
-        let selecting: Vec<&NetworkPolicy> = network_policies
-            .iter()
-            .filter(|policy| policy.metadata.namespace.as_deref() == namespace)
-            .filter(|policy| selects(policy, |key| labels.get(key).map(|value| &**value)))
-            .collect();
-        let port = SidecarMark::INBOUND_PORT;
-        let admitted = selecting.iter().any(|policy| admits(policy, port, INBOUND_PORT_NAME));
-        if opaque.is_empty() || selecting.is_empty() || admitted {
+        let policies = excluding(declared.pod, Direction::Ingress, network_policies);
+        if opaque.is_empty() || policies.is_empty() {
             return;
         }
-        let ports = opaque.join(", ");
-        let policies: Vec<String> = selecting.iter().map(|policy| named(policy)).collect();
+        let port = SidecarMark::INBOUND_PORT;
         let message = format!(
-            "clients with the outbound half reach its opaque ports ({ports}) by port {port}, which no \
+            "clients with the outbound half reach its opaque ports ({}) by port {port}, which no \
              NetworkPolicy that selects it admits ({}): admit {port} there",
+            opaque.join(", "),
             policies.join(", ")
         );
+        self.report(declared, message);
+    }
+
+    /// Reports a pod that no NetworkPolicy lets reach opaque ports of others.
+    fn of_sender(&mut self, declared: Declared<'_>, network_policies: &[NetworkPolicy]) {
+        let policies = excluding(declared.pod, Direction::Egress, network_policies);
+        if policies.is_empty() {
+            return;
+        }
+        let port = SidecarMark::INBOUND_PORT;
+        let message = format!(
+            "with the outbound half it reaches opaque ports of others by port {port}, to which no \
+             NetworkPolicy that selects it lets it send ({}): admit {port} there if it calls such",
+            policies.join(", ")
+        );
+        self.report(declared, message);
+    }
+
+    fn report(&mut self, Declared { object, pod }: Declared<'_>, message: String) {
         // Pods of one workload are alike.
         if self.reported.insert((owner(object, pod), message.clone())) {
             self.of_pods.push(finding(&object.meta.key, "", message, Severity::Warning));
         }
+    }
+}
+
+/// Returns the names of the NetworkPolicies that keep a pod from the port of sidecars; none if one of
+/// them admits it, or if none decides.
+fn excluding(
+    pod: &Object,
+    direction: Direction,
+    network_policies: &[NetworkPolicy],
+) -> Vec<String> {
+    let namespace = Some(&*pod.meta.key.namespace);
+    let label = |key: &str| pod.meta.labels.get(key).map(|value| &**value);
+    let selecting: Vec<&NetworkPolicy> = network_policies
+        .iter()
+        .filter(|policy| policy.metadata.namespace.as_deref() == namespace)
+        .filter(|policy| selects(policy, direction, label))
+        .collect();
+    let port = SidecarMark::INBOUND_PORT;
+    let admits = |policy: &&NetworkPolicy| admits(policy, direction, port, INBOUND_PORT_NAME);
+    match selecting.iter().any(admits) {
+        true => Vec::new(),
+        false => selecting.into_iter().map(named).collect(),
     }
 }
 

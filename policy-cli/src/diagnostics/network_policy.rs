@@ -21,13 +21,31 @@ pub(crate) fn named(policy: &NetworkPolicy) -> String {
     format!("{}/{}", part(&policy.metadata.namespace), part(&policy.metadata.name))
 }
 
-/// True if it decides what a pod with these labels receives. `label` returns the value of a label.
-pub(crate) fn selects<'a>(policy: &NetworkPolicy, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+/// The directions of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Connections that pods receive.
+    Ingress,
+    /// Connections that pods open.
+    Egress,
+}
+
+/// True if it decides on the connections of a pod with these labels. `label` returns the value of a
+/// label.
+pub(crate) fn selects<'a>(
+    policy: &NetworkPolicy,
+    direction: Direction,
+    label: impl Fn(&str) -> Option<&'a str>,
+) -> bool {
     let Some(spec) = &policy.spec else { return true };
-    // Without types it is about what is received.
     let types = spec.policy_types.as_deref().unwrap_or_default();
-    let is_ingress = types.is_empty() || types.iter().any(|one| one == "Ingress");
-    is_ingress && spec.pod_selector.as_ref().is_none_or(|selector| matches(selector, label))
+    let states = |name: &str| types.iter().any(|one| one == name);
+    let concerns = match direction {
+        // Without types it is about what is received, and about what is sent if it has rules for that.
+        Direction::Ingress => types.is_empty() || states("Ingress"),
+        Direction::Egress => states("Egress") || (types.is_empty() && spec.egress.is_some()),
+    };
+    concerns && spec.pod_selector.as_ref().is_none_or(|selector| matches(selector, label))
 }
 
 fn matches<'a>(selector: &LabelSelector, label: impl Fn(&str) -> Option<&'a str>) -> bool {
@@ -49,13 +67,18 @@ fn matches<'a>(selector: &LabelSelector, label: impl Fn(&str) -> Option<&'a str>
         })
 }
 
-/// True if some client may reach this TCP port, which has this name in the pod.
-pub(crate) fn admits(policy: &NetworkPolicy, port: u16, name: &str) -> bool {
-    let rules = policy.spec.as_ref().and_then(|spec| spec.ingress.as_deref()).unwrap_or_default();
-    rules.iter().any(|rule| {
-        let ports = rule.ports.as_deref().unwrap_or_default();
+/// True if this TCP port, which has this name in the pod that receives, can be reached by some client,
+/// or on some pod.
+pub(crate) fn admits(policy: &NetworkPolicy, direction: Direction, port: u16, name: &str) -> bool {
+    let Some(spec) = &policy.spec else { return false };
+    let is_open = |ports: &Option<Vec<NetworkPolicyPort>>| {
+        let ports = ports.as_deref().unwrap_or_default();
         ports.is_empty() || ports.iter().any(|admitted| includes(admitted, port, name))
-    })
+    };
+    match direction {
+        Direction::Ingress => spec.ingress.iter().flatten().any(|rule| is_open(&rule.ports)),
+        Direction::Egress => spec.egress.iter().flatten().any(|rule| is_open(&rule.ports)),
+    }
 }
 
 fn includes(admitted: &NetworkPolicyPort, port: u16, name: &str) -> bool {
@@ -90,7 +113,15 @@ mod tests {
             (json!({"podSelector": {}, "policyTypes": ["Egress"]}), false),
             (json!({"podSelector": {}, "policyTypes": ["Egress", "Ingress"]}), true),
         ] {
-            assert_eq!(selects(&policy(spec.clone()), db), selected, "{spec}");
+            assert_eq!(selects(&policy(spec.clone()), Direction::Ingress, db), selected, "{spec}");
+        }
+        for (spec, selected) in [
+            (json!({"podSelector": {}}), false),
+            (json!({"podSelector": {}, "egress": []}), true),
+            (json!({"podSelector": {}, "egress": [], "policyTypes": ["Ingress"]}), false),
+            (json!({"podSelector": {}, "policyTypes": ["Egress"]}), true),
+        ] {
+            assert_eq!(selects(&policy(spec.clone()), Direction::Egress, db), selected, "{spec}");
         }
         for (operator, values, selected) in [
             ("In", json!(["web", "db"]), true),
@@ -102,14 +133,21 @@ mod tests {
         ] {
             let expression = json!({"key": "app", "operator": operator, "values": values});
             let spec = json!({"podSelector": {"matchExpressions": [expression]}});
-            assert_eq!(selects(&policy(spec), db), selected, "{operator} {values}");
+            let selects = selects(&policy(spec), Direction::Ingress, db);
+            assert_eq!(selects, selected, "{operator} {values}");
         }
     }
 
     #[test]
     fn ports_are_admitted_by_number_range_and_name() {
-        let rules =
-            |ports: Value| policy(json!({"podSelector": {}, "ingress": [{"ports": ports}]}));
+        let rules = |ports: Value| {
+            let rules = json!([{"ports": ports}]);
+            policy(json!({"podSelector": {}, "ingress": rules, "egress": rules}))
+        };
+        let admits = |policy: &NetworkPolicy| {
+            [Direction::Ingress, Direction::Egress]
+                .map(|direction| admits(policy, direction, 4143, "proxy-inbound"))
+        };
         for (ports, admitted) in [
             (json!([]), true),
             (json!([{"port": 4143}]), true),
@@ -121,18 +159,20 @@ mod tests {
             (json!([{"protocol": "UDP"}]), false),
             (json!([{"protocol": "TCP"}]), true),
         ] {
-            assert_eq!(admits(&rules(ports.clone()), 4143, "proxy-inbound"), admitted, "{ports}");
+            assert_eq!(admits(&rules(ports.clone())), [admitted; 2], "{ports}");
         }
         for nothing in [json!({"podSelector": {}}), json!({"podSelector": {}, "ingress": []})] {
-            assert!(!admits(&policy(nothing.clone()), 4143, "proxy-inbound"), "{nothing}");
+            assert_eq!(admits(&policy(nothing.clone())), [false; 2], "{nothing}");
         }
     }
 
     #[test]
     fn what_cannot_be_read_admits_nothing() {
         let unreadable = policy(json!({"podSelector": "all"}));
-        assert!(selects(&unreadable, |_| None));
-        assert!(!admits(&unreadable, 4143, "proxy-inbound"));
+        for direction in [Direction::Ingress, Direction::Egress] {
+            assert!(selects(&unreadable, direction, |_| None));
+            assert!(!admits(&unreadable, direction, 4143, "proxy-inbound"));
+        }
         assert_eq!(named(&unreadable), "shop/db");
     }
 }

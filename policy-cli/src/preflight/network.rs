@@ -3,7 +3,7 @@
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;
 use crate::diagnostics::metadata::text;
-use crate::diagnostics::network_policy::{admits, named, read, selects};
+use crate::diagnostics::network_policy::{Direction, admits, named, read, selects};
 use crate::diagnostics::result::{CheckResult, abbreviated};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use policy_crds::SidecarMark;
@@ -24,7 +24,7 @@ pub(super) fn network_policies(
         policy.metadata.namespace.as_deref().is_some_and(&has_sidecars) && is_of_ingress(policy)
     });
     let without: Vec<String> = concerned
-        .filter(|policy| !admits(policy, port, "proxy-inbound"))
+        .filter(|policy| !admits(policy, Direction::Ingress, port, "proxy-inbound"))
         .map(|policy| named(&policy))
         .collect();
     if without.is_empty() {
@@ -47,7 +47,7 @@ fn is_of_ingress(policy: &NetworkPolicy) -> bool {
     if let Some(spec) = &mut any.spec {
         spec.pod_selector = None;
     }
-    selects(&any, |_| None)
+    selects(&any, Direction::Ingress, |_| None)
 }
 
 /// Checks the settings of Cilium, the object of its ConfigMap.
