@@ -4,6 +4,7 @@
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a measurement, none from outside")]
 
 mod cluster;
+mod endpoints;
 mod fixture;
 mod herd;
 mod measure;
@@ -50,6 +51,9 @@ struct Cli {
     /// Number of pods that come back at once, each over a mutual TLS connection of its own; 0: none.
     #[arg(long, default_value_t = 10_000)]
     herd: usize,
+    /// Number of events of one endpoint that 100 sidecars watch; 0: none.
+    #[arg(long, default_value_t = 20)]
+    endpoints: usize,
     /// A command to run the controller of a script under, as `valgrind --tool=massif`.
     #[arg(long, default_value = "")]
     under: String,
@@ -112,8 +116,18 @@ fn main() -> anyhow::Result<()> {
             }
         },
     };
+    let endpoints = match cli.endpoints {
+        0 => Vec::new(),
+        events => match runtime.block_on(endpoints::measure(events)) {
+            Ok(events) => events,
+            Err(error) => {
+                notes.push(format!("FAILED: events of an endpoint: {error:#}"));
+                Vec::new()
+            }
+        },
+    };
     let failed = notes.iter().any(|note| note.starts_with("FAILED"));
-    report::document(&rows, herd.as_ref(), notes).finish(cli.json.as_deref())?;
+    report::document(&rows, herd.as_ref(), &endpoints, notes).finish(cli.json.as_deref())?;
     ensure!(!failed, "not every row could be measured");
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The tables for people, the JSON for programs.
 
+use crate::endpoints::WATCHERS;
 use crate::herd::Herd;
 use crate::measure::{Event, Followed, Restart, Row};
 use policy_bench::process::Memory;
@@ -160,6 +161,22 @@ fn starts(rows: &[Row]) -> Table {
     table("Start, and start again with every proxy reconnecting", &columns, rows.iter().map(cells))
 }
 
+fn endpoints(events: &[Event]) -> Table {
+    let columns =
+        ["watchers", "CPU per event, ms", "apply to last, ms: p50", "p99", "max", "events"];
+    let mut table = Table::new("An endpoint of a Service that sidecars watch", &columns);
+    let times = of(events, |event| ms(event.latency));
+    table.row([
+        number(WATCHERS).into(),
+        spread(&of(events, |event| ms(event.cpu))).into(),
+        quantile(&times, 0.5).into(),
+        quantile(&times, 0.99).into(),
+        quantile(&times, 1.0).into(),
+        number(times.len()).into(),
+    ]);
+    table
+}
+
 fn herd(herd: &Herd) -> Table {
     let columns = [
         "pods",
@@ -211,21 +228,32 @@ fn raw_herd(herd: &Herd) -> Value {
 }
 
 /// Everything that was measured.
-pub(crate) fn document(rows: &[Row], back: Option<&Herd>, notes: Vec<String>) -> Document {
+pub(crate) fn document(
+    rows: &[Row],
+    back: Option<&Herd>,
+    endpoint: &[Event],
+    notes: Vec<String>,
+) -> Document {
     let mut document = Document::new("controller");
     document.tables = vec![events(rows), all_at_once(rows), memory(rows), starts(rows)];
     document.tables.extend(back.map(herd));
+    if !endpoint.is_empty() {
+        document.tables.push(endpoints(endpoint));
+    }
     document.notes = notes;
     document.notes.push(ANCHOR.to_owned());
-    document.raw = rows.iter().map(raw).chain(back.map(raw_herd)).collect();
+    let endpoint = (!endpoint.is_empty()).then(|| json!({"endpoint_events": raw_events(endpoint)}));
+    document.raw = rows.iter().map(raw).chain(back.map(raw_herd)).chain(endpoint).collect();
     document
 }
 
+fn raw_events(events: &[Event]) -> Vec<Value> {
+    let one =
+        |e: &Event| json!({"cpu_ms": ms(e.cpu), "latency_ms": ms(e.latency), "updates": e.updates});
+    events.iter().map(one).collect()
+}
+
 fn raw(row: &Row) -> Value {
-    let events = |events: &[Event]| -> Vec<Value> {
-        let one = |e: &Event| json!({"cpu_ms": ms(e.cpu), "latency_ms": ms(e.latency), "updates": e.updates});
-        events.iter().map(one).collect()
-    };
     let followed = row.followed.map(|followed| {
         json!({
             "resident_bytes": followed.all.resident,
@@ -249,9 +277,9 @@ fn raw(row: &Row) -> Value {
         "resident_end_bytes": row.end.resident,
         "peak_end_bytes": row.end.peak,
         "relabel_cpu_ms": ms(row.relabel),
-        "events": events(&row.events),
-        "events_one_after_the_other": events(&row.quick),
-        "events_of_every_pod": events(&row.wide),
+        "events": raw_events(&row.events),
+        "events_one_after_the_other": raw_events(&row.quick),
+        "events_of_every_pod": raw_events(&row.wide),
         "again_ready_s": row.restart.ready.as_secs_f64(),
         "again_open_s": row.restart.open.time.as_secs_f64(),
         "again_open_cpu_s": row.restart.open.cpu.as_secs_f64(),

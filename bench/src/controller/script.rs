@@ -8,7 +8,9 @@ use policy_crds::Kind;
 use policy_discovery::serve::{Feed, ServeConfig, Server};
 use policy_engine::source::Diagnostic;
 use policy_engine::source::{Batch, Change, Health, Source, SourceContext, SourceError};
-use policy_engine::{ControllerConfig, Latest, Policies, PortPolicy, PublishedWorkload, start};
+use policy_engine::{
+    ControllerConfig, Destinations, Latest, Policies, PortPolicy, PublishedWorkload, start,
+};
 use policy_proto::compat::EncodeOptions;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -51,7 +53,7 @@ pub(crate) fn run(scale: Scale, version: u64) -> anyhow::Result<()> {
         }
         ended.cancel();
     });
-    let (send, policies) = std::sync::mpsc::channel();
+    let (send, started) = std::sync::mpsc::channel();
     let index_stop = stop.clone();
     std::thread::Builder::new().name("index".to_owned()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -59,17 +61,18 @@ pub(crate) fn run(scale: Scale, version: u64) -> anyhow::Result<()> {
         runtime.block_on(async move {
             let source = Script { scale, version, script };
             let controller = start(ControllerConfig::default(), source);
-            _ = send.send(controller.policies.clone());
+            _ = send.send((controller.policies.clone(), controller.destinations.clone()));
             index_stop.cancelled().await;
         });
     })?;
-    let policies = policies.recv().context("the index did not start")?;
+    let (policies, destinations) = started.recv().context("the index did not start")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve(policies, scale, asked, stop))
+    runtime.block_on(serve(policies, destinations, scale, asked, stop))
 }
 
 async fn serve(
     policies: Policies,
+    destinations: Destinations,
     scale: Scale,
     asked: mpsc::UnboundedReceiver<String>,
     stop: CancellationToken,
@@ -84,7 +87,8 @@ async fn serve(
         drain_timeout: Duration::ZERO,
         ..ServeConfig::default()
     };
-    let server = Server::new(policies.clone(), config, EncodeOptions::default());
+    let server = Server::new(policies.clone(), config, EncodeOptions::default())
+        .with_destinations(destinations);
     let feed = server.applied().follow();
     tokio::spawn(async move {
         if let Err(error) = answer(policies, scale, feed, asked).await {
