@@ -24,6 +24,10 @@ use std::process::ExitCode;
 /// command to paste for each, and then every decision. Editing, adding or deleting a manifest changes
 /// the next decision.
 ///
+/// Each client with an identity also has an address for each Service: what connects there in plaintext
+/// arrives at the Service's pods in mutual TLS with that identity, because a sidecar of the client's is
+/// in between, as in a pod.
+///
 /// Pods come from Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job and CronJob; a Deployment
 /// `web` becomes the pods `web-0`, `web-1`, … . Loopback addresses stand for the real ones that policies
 /// match; the tables show both. Certificates come from a CA that exists only in memory; clients' files
