@@ -131,7 +131,7 @@ readinessProbe:
 {{- if and .Values.admission.enabled (not .Values.admission.tls.secretName) (not .Values.watchNamespaces) }}true{{ end -}}
 {{- end }}
 
-{{/* Whether pods have the outbound half where nothing else says so: "enabled" or "disabled". Where no value
+{{/* Whether pods have the outbound half where nothing else says so: "enabled", "mesh-only" or "disabled". Where no value
 says it, a first installation has it, and an upgrade leaves it as the installed controller was started.
 Without a cluster to look at nobody can tell the one from the other, so that it is off. */}}
 {{- define "portcullis.outbound" -}}
@@ -140,13 +140,13 @@ Without a cluster to look at nobody can tell the one from the other, so that it 
 {{- if kindIs "bool" .Values.outbound.enabled -}}
 {{- $result = ternary "enabled" "disabled" .Values.outbound.enabled -}}
 {{- else if hasKey .Values.injector.defaults "outbound" -}}
-{{- $result = ternary "disabled" "enabled" (eq .Values.injector.defaults.outbound "disabled") -}}
+{{- $result = .Values.injector.defaults.outbound -}}
 {{- else if or (eq .Values.injector.sidecar "container") (semverCompare "<1.29.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- else if $installed -}}
 {{- range $installed.spec.template.spec.containers -}}
 {{- range .args -}}
-{{- if and (hasPrefix "--injector-default=outbound=" .) (not (hasSuffix "=disabled" .)) -}}
-{{- $result = "enabled" -}}
+{{- if hasPrefix "--injector-default=outbound=" . -}}
+{{- $result = trimPrefix "--injector-default=outbound=" . | default "disabled" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -249,8 +249,10 @@ Without a cluster to look at nobody can tell the one from the other, so that it 
 - --injector-outbound-plaintext-allowed={{ join "," . }}
 {{- end }}
 {{- $defaults := dict "proxy-image" (printf "%s/proxy" $v.images.registry) "init-image" (printf "%s/init" $v.images.registry) "proxy-version" ($v.images.tag | default .Chart.AppVersion) "image-pull-policy" $v.images.pullPolicy }}
-{{- if eq (include "portcullis.outbound" .) "enabled" }}
-{{- $defaults = set $defaults "outbound" "enabled" }}
+{{- with include "portcullis.outbound" . }}
+{{- if ne . "disabled" }}
+{{- $defaults = set $defaults "outbound" . }}
+{{- end }}
 {{- end }}
 {{- range $setting, $value := merge (dict) $v.injector.defaults $defaults }}
 - {{ printf "--injector-default=%s=%v" $setting (ternary (int64 $value) $value (kindIs "float64" $value)) | quote }}

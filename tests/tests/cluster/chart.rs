@@ -220,25 +220,36 @@ async fn installing_upgrading_and_removing_leave_what_they_should() {
     the_outbound_half_stays_as_it_was(&helm, &chart);
 }
 
-/// Upgrades that say nothing of the outbound half leave it as it is: on from the first installation, or
-/// off in an installation that had none.
+/// Upgrades that say nothing of the outbound half leave it as it is: on from the first installation,
+/// `mesh-only` where that was said, or off in an installation that had none. So do upgrades after a
+/// rollback.
 fn the_outbound_half_stays_as_it_was(helm: &Helm, chart: &str) {
-    let is_on = || {
+    let mode = || {
         let objects = manifest(helm);
         let is_controller = |object: &&Value| {
             object["kind"] == "Deployment" && object["metadata"]["name"] == "policy-controller"
         };
         let controller = objects.iter().find(is_controller).expect("it is installed");
         let flags = &controller["spec"]["template"]["spec"]["containers"][0]["args"];
-        flags.as_array().unwrap().contains(&json!("--injector-default=outbound=enabled"))
+        let mut flags = flags.as_array().unwrap().iter().filter_map(Value::as_str);
+        let mode = flags.find_map(|flag| flag.strip_prefix("--injector-default=outbound="));
+        mode.unwrap_or("disabled").to_owned()
     };
-    assert!(is_on(), "after the first installation");
-    for (stated, expected) in
-        [("", true), ("", true), ("outbound.enabled=false", false), ("", false), ("", false)]
-    {
-        let upgrade = ["upgrade", "portcullis", chart, "--reset-values", "--set", stated];
-        let stated = if stated.is_empty() { &upgrade[..4] } else { &upgrade };
-        succeeded(&helm.call(stated).unwrap()).unwrap();
-        assert_eq!(is_on(), expected, "{stated:?}");
+    let upgrade = ["upgrade", "portcullis", chart, "--reset-values"];
+    let set = |value: &'static str| [&upgrade[..], &["--set", value]].concat();
+    assert_eq!(mode(), "enabled", "after the first installation");
+    for (call, expected) in [
+        (upgrade.to_vec(), "enabled"),
+        (upgrade.to_vec(), "enabled"),
+        (set("injector.defaults.outbound=mesh-only"), "mesh-only"),
+        (upgrade.to_vec(), "mesh-only"),
+        (set("outbound.enabled=false"), "disabled"),
+        (upgrade.to_vec(), "disabled"),
+        (upgrade.to_vec(), "disabled"),
+        (vec!["rollback", "portcullis", "2"], "enabled"),
+        (upgrade.to_vec(), "enabled"),
+    ] {
+        succeeded(&helm.call(&call).unwrap()).unwrap();
+        assert_eq!(mode(), expected, "{call:?}");
     }
 }
