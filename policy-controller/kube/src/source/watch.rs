@@ -22,7 +22,7 @@ use super::metrics::WatchMetrics;
 use super::pending_batch::WatchUpdate;
 use super::unreadable::UnreadableObjects;
 use super::watch_status::WatchStatus;
-use policy_crds::{Object, ObjectKey};
+use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::source::{Change, WatchKey};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -47,6 +47,10 @@ const MAX_LIST_RESTARTS: u32 = 3;
 /// backed off.
 const MIN_WATCH_DURATION: Duration = Duration::from_secs(5);
 
+/// Most EndpointSlices of a page, which is held as a whole: whoever writes one may give it a thousand
+/// endpoints.
+const MAX_SLICES: u32 = 50;
+
 /// The context that all watches share.
 #[derive(Clone, Debug)]
 pub(super) struct WatchContext {
@@ -60,7 +64,7 @@ pub(super) struct WatchContext {
     pub(super) updates: mpsc::Sender<WatchUpdate>,
     /// Number of the current refresh; a new one requests a relist.
     pub(super) refresh: watch::Receiver<u64>,
-    /// Objects of one page of a list.
+    /// Objects of one page of a list, at most.
     pub(super) page_size: u32,
     /// The idle timeout of a watch.
     pub(super) idle_timeout: Duration,
@@ -256,7 +260,8 @@ impl Watch {
         &self,
         resource: &KindVersion,
     ) -> Result<(Vec<Object>, Version), ApiError> {
-        let (api, size) = (&self.shared.api, self.shared.page_size);
+        let api = &self.shared.api;
+        let size = page_size(resource.kind, self.shared.page_size);
         let namespace = self.key.namespace.as_deref();
         let collection = api::collection(resource.kind, resource.version, namespace);
         let unreadable = |what: &str| ApiError::Malformed(what.to_owned());
@@ -413,6 +418,11 @@ impl Watch {
             WatchUpdate { watch, kind, changes, version: number, listed, since, regressed: false };
         let _ = self.shared.updates.send(update).await;
     }
+}
+
+/// The objects of one page of a list.
+pub(super) fn page_size(kind: Kind, configured: u32) -> u32 {
+    if kind == Kind::EndpointSlice { configured.min(MAX_SLICES) } else { configured }
 }
 
 /// True if a version is known to be older than another.

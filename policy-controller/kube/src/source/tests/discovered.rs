@@ -64,6 +64,16 @@ fn slice() -> Value {
     })
 }
 
+/// A page of 500 slices, each as large as its author may make it, would be hundreds of megabytes.
+#[test]
+fn slices_come_in_small_pages() {
+    let sizes = |configured| {
+        [Kind::Pod, Kind::EndpointSlice]
+            .map(|kind| super::super::watch::page_size(kind, configured))
+    };
+    assert_eq!([sizes(500), sizes(7)], [[500, 50], [7, 7]]);
+}
+
 #[test]
 fn what_discovery_does_not_read_is_not_kept() {
     let kept = json!({
