@@ -147,6 +147,8 @@ pub struct Limits {
     /// Ports of a workload's own that count as declared. Those beyond it count as undeclared, unless
     /// a Server, a probe or the proxy names them.
     pub declared_ports_per_workload: NonZeroUsize,
+    /// Questions about destinations that are followed, however many clients ask each.
+    pub destinations: usize,
     /// Bytes of a manifest file; larger ones are refused unread.
     pub file_bytes: u64,
 }
@@ -156,6 +158,8 @@ impl Default for Limits {
         Self {
             undeclared_ports_per_workload: NonZeroUsize::new(256).unwrap_or(NonZeroUsize::MIN),
             declared_ports_per_workload: NonZeroUsize::new(1024).unwrap_or(NonZeroUsize::MIN),
+            // Some hundreds of megabytes if each of them is about another endpoint.
+            destinations: 131_072,
             file_bytes: 10_000_000,
         }
     }

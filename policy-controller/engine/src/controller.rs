@@ -95,7 +95,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         metrics: metrics.clone(),
         desired,
         subscriptions: Subscriptions::new(epoch.clone(), &config),
-        destinations: DestinationChannels::default(),
+        destinations: DestinationChannels::new(config.limits.destinations),
         engine: Engine::new(config),
         synced,
         seen,

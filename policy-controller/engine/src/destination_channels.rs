@@ -16,17 +16,20 @@ const IDLE_CHANNELS: usize = 4096;
 /// Every channel there is: one per question, however many clients ask it.
 pub(crate) struct DestinationChannels {
     channels: HashMap<DestinationQuestion, latest::Sender<Arc<PublishedDestination>>>,
+    /// The most channels.
+    max: usize,
     /// Number of channels at which idle ones are dropped without waiting for the next sweep.
     limit: usize,
-}
-
-impl Default for DestinationChannels {
-    fn default() -> Self {
-        Self { channels: HashMap::new(), limit: IDLE_CHANNELS }
-    }
+    /// True once there are as many.
+    is_full: bool,
 }
 
 impl DestinationChannels {
+    /// No channel, and at most `max` later.
+    pub(crate) fn new(max: usize) -> Self {
+        Self { channels: HashMap::new(), max, limit: IDLE_CHANNELS.min(max), is_full: false }
+    }
+
     /// Follows the answer to a question.
     pub(crate) fn follow(
         &mut self,
@@ -42,9 +45,13 @@ impl DestinationChannels {
         if let Some(sender) = self.channels.get(&question) {
             return Ok(sender.subscribe());
         }
+        if self.channels.len() >= self.max {
+            return Err(LookupError::TooManyDestinations);
+        }
         let sender = latest::channel(engine.destination(&question));
         let receiver = sender.subscribe();
         self.channels.insert(question, sender);
+        self.is_full = self.channels.len() >= self.limit;
         Ok(receiver)
     }
 
@@ -67,7 +74,9 @@ impl DestinationChannels {
     pub(crate) fn sweep(&mut self) -> Vec<QueryKey> {
         self.channels.retain(|_, sender| sender.has_receivers());
         self.channels.shrink_to_fit();
-        self.limit = self.channels.len().saturating_mul(2).max(IDLE_CHANNELS);
+        self.limit = self.channels.len().saturating_mul(2).max(IDLE_CHANNELS).min(self.max);
+        // Where all are followed, another sweep at once would drop nothing either.
+        self.is_full = false;
         let asked = self.channels.keys().cloned();
         asked.map(|question| QueryKey::DestinationOf(DestinationOf(question))).collect()
     }
@@ -75,6 +84,6 @@ impl DestinationChannels {
     /// True if idle channels have to be dropped at once: a client that asks for one address after the
     /// other is bounded between sweeps.
     pub(crate) fn is_full(&self) -> bool {
-        self.channels.len() >= self.limit
+        self.is_full
     }
 }

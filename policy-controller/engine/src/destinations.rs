@@ -28,7 +28,7 @@ impl Destinations {
     /// nobody holds is an answer.
     ///
     /// # Errors
-    /// `NotSynced`, `OutboundOff` and `Stopped`.
+    /// `NotSynced`, `OutboundOff`, `TooManyDestinations` and `Stopped`.
     pub async fn watch(
         &self,
         key: DestinationKey,
@@ -42,7 +42,7 @@ impl Destinations {
     /// IPv4, or IPv6 if it has none of IPv4. A Service that does not exist is `Unknown`.
     ///
     /// # Errors
-    /// `NotSynced`, `OutboundOff` and `Stopped`.
+    /// `NotSynced`, `OutboundOff`, `TooManyDestinations` and `Stopped`.
     pub async fn service(
         &self,
         service: &ServiceName,

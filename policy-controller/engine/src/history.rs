@@ -33,6 +33,7 @@ impl History {
     pub fn new(config: &ControllerConfig) -> Self {
         let config = Arc::new(config.clone());
         let subscriptions = Subscriptions::new("history".into(), &config);
+        let destinations = DestinationChannels::new(config.limits.destinations);
         let mut engine = Engine::new(config);
         engine.apply(&Batch {
             changes: vec![Change::Synced],
@@ -42,7 +43,7 @@ impl History {
         Self {
             engine,
             subscriptions,
-            destinations: DestinationChannels::default(),
+            destinations,
             states: BTreeMap::new(),
             ports: BTreeMap::new(),
             version: 0,
@@ -120,7 +121,7 @@ impl History {
     /// Follows the answer to a question about a destination.
     ///
     /// # Errors
-    /// `OutboundOff`.
+    /// `OutboundOff` and `TooManyDestinations`.
     pub fn follow_destination(
         &mut self,
         question: &DestinationQuestion,

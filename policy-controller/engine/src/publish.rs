@@ -95,6 +95,9 @@ pub enum LookupError {
     /// Destinations are not looked up, because Services are not watched.
     #[error("outbound discovery is off")]
     OutboundOff,
+    /// As many destinations are followed as the limits allow.
+    #[error("too many destinations are followed")]
+    TooManyDestinations,
     /// The controller is ending.
     #[error("the controller is shutting down")]
     Stopped,

@@ -43,7 +43,9 @@ pub(super) async fn policy(policies: &Policies, query: Option<&str>) -> (StatusC
             let status = match error {
                 LookupError::NotFound => StatusCode::NOT_FOUND,
                 LookupError::NotSynced | LookupError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
-                LookupError::TooManyPorts => StatusCode::TOO_MANY_REQUESTS,
+                LookupError::TooManyPorts | LookupError::TooManyDestinations => {
+                    StatusCode::TOO_MANY_REQUESTS
+                }
                 LookupError::OutboundOff => StatusCode::NOT_IMPLEMENTED,
             };
             return (status, format!("{key} port {port}: {error}\n"));

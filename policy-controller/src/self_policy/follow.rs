@@ -39,6 +39,7 @@ pub(super) async fn run(shared: Arc<Shared>, policies: Policies) {
                 LookupError::NotFound
                 | LookupError::NotSynced
                 | LookupError::TooManyPorts
+                | LookupError::TooManyDestinations
                 | LookupError::OutboundOff,
             ) => {}
         }

@@ -13,6 +13,9 @@ pub(super) fn refusal(key: &WorkloadKey, port: NonZeroU16, error: LookupError) -
         LookupError::TooManyPorts => Status::resource_exhausted(format!(
             "too many ports of `{key}` are watched that it does not declare; port {port} is refused"
         )),
+        LookupError::TooManyDestinations => {
+            Status::resource_exhausted("too many destinations are followed")
+        }
         LookupError::OutboundOff => Status::unimplemented("outbound discovery is off"),
         LookupError::Stopped => Status::unavailable("the controller is shutting down"),
     }

@@ -5,12 +5,13 @@ use policy_core::{Destination, ServiceName, WorkloadKey};
 use policy_engine::request::Requests;
 use policy_engine::{
     ClientPlace, DestinationKey, DestinationQuestion, DestinationScope, Destinations, Latest,
-    PublishedDestination, ScopeKind, ServicePortKey, latest,
+    LookupError, PublishedDestination, ScopeKind, ServicePortKey, latest,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 type Channel = latest::Sender<Arc<PublishedDestination>>;
 
@@ -19,12 +20,14 @@ type Channel = latest::Sender<Arc<PublishedDestination>>;
 pub struct DestinationIndex {
     requests: Requests,
     channels: Arc<Mutex<BTreeMap<DestinationQuestion, Channel>>>,
+    is_full: Arc<AtomicBool>,
     places: Arc<Mutex<BTreeMap<WorkloadKey, ClientPlace>>>,
 }
 
 impl DestinationIndex {
     pub(super) fn new(requests: Requests) -> Self {
-        Self { requests, channels: Arc::default(), places: Arc::default() }
+        let (channels, is_full, places) = (Arc::default(), Arc::default(), Arc::default());
+        Self { requests, channels, is_full, places }
     }
 
     /// The handle that `serve` gets.
@@ -61,6 +64,11 @@ impl DestinationIndex {
         self.channel(&question(address, scope), Channel::receivers)
     }
 
+    /// Sets whether nothing more may be followed than what was set.
+    pub fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
     /// Sets where a workload is.
     pub fn put(&self, key: &WorkloadKey, place: ClientPlace) {
         self.places.lock().insert(key.clone(), place);
@@ -73,8 +81,11 @@ impl DestinationIndex {
     pub(super) fn follow(
         &self,
         question: &DestinationQuestion,
-    ) -> Latest<Arc<PublishedDestination>> {
-        self.channel(question, Channel::subscribe)
+    ) -> Result<Latest<Arc<PublishedDestination>>, LookupError> {
+        if self.is_full.load(Ordering::Relaxed) && !self.channels.lock().contains_key(question) {
+            return Err(LookupError::TooManyDestinations);
+        }
+        Ok(self.channel(question, Channel::subscribe))
     }
 
     fn channel<T>(&self, question: &DestinationQuestion, act: impl FnOnce(&Channel) -> T) -> T {

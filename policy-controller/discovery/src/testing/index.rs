@@ -184,7 +184,7 @@ impl Index {
             }
             Request::Workloads(reply) => _ = reply.send(workloads.keys().cloned().collect()),
             Request::Destination(question, reply) => {
-                _ = reply.send(ready.map(|()| self.destinations.follow(&question)));
+                _ = reply.send(ready.and_then(|()| self.destinations.follow(&question)));
             }
             Request::ClientPlace(key, reply) => _ = reply.send(self.destinations.place(&key)),
             // What `serve` never asks stays without an answer.

@@ -65,6 +65,21 @@ fn of_two_pods_with_one_address_the_newest_that_lives_has_it() {
     assert_eq!(ask(&mut history, "10.42.0.1:80"), Destination::Workload(bare));
 }
 
+/// A node reports the addresses of its own pods, whichever it likes.
+#[test]
+fn a_pod_without_a_sidecar_takes_no_address_of_one_that_has_one() {
+    let started = |value, time: &str| with(value, json!({"status": {"startTime": time}}));
+    let victim = started(pod("a", "10.42.0.1"), "2026-01-01T00:00:00Z");
+    let thief = started(bare_pod("z", "10.42.0.1"), "2030-01-01T00:00:00Z");
+    let mut history = world(&[victim, thief.clone()]);
+    let held = Destination::Workload(meshed("10.42.0.1:80"));
+    assert_eq!(ask(&mut history, "10.42.0.1:80"), held);
+    let ended = with(pod("a", "10.42.0.1"), json!({"status": {"phase": "Failed"}}));
+    let mut history = world(&[ended, thief]);
+    let bare = plaintext("10.42.0.1:80", PlaintextReason::Unmeshed);
+    assert_eq!(ask(&mut history, "10.42.0.1:80"), Destination::Workload(bare));
+}
+
 #[test]
 fn the_address_of_a_node_is_never_a_pod() {
     let host = with(pod("p", "172.18.0.2"), json!({"spec": {"hostNetwork": true}}));

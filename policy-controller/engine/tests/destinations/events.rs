@@ -8,7 +8,8 @@ use allocation_counter::measure;
 use policy_crds::{Object, ObjectKey};
 use policy_engine::outbound::{OutboundConfig, OutboundPeer};
 use policy_engine::{
-    ControllerConfig, DestinationQuestion, DestinationScope, History, Latest, PublishedDestination,
+    ControllerConfig, DestinationQuestion, DestinationScope, History, Latest, LookupError,
+    PublishedDestination,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -256,4 +257,28 @@ fn many_watchers_of_one_destination_take_little_room() {
     assert_eq!(kept.len(), 200_000);
     println!("{} bytes for {} watchers of {KEYS} keys", taken.bytes_current, kept.len());
     assert!(taken.bytes_current < 20_000_000, "{} bytes", taken.bytes_current);
+}
+
+/// Clients of many names could otherwise have the controller follow as many questions as they invent.
+#[test]
+fn what_is_followed_is_bounded_and_what_nobody_follows_makes_room() {
+    let mut config = ControllerConfig::default();
+    config.limits.destinations = 2;
+    let mut history = world_of(&config, &[pod("a", "10.42.0.1")]);
+    let mut follow = |address: &str| {
+        let question = question(address, &DestinationScope::All);
+        history.follow_destination(&question)
+    };
+    let (first, second) = (follow("10.42.0.1:1").unwrap(), follow("10.42.0.1:2").unwrap());
+    assert_eq!(follow("10.42.0.1:3").map(|_| ()), Err(LookupError::TooManyDestinations));
+    let again = follow("10.42.0.1:1").unwrap();
+    drop((second, first));
+    history.sweep();
+    let mut follow = |address: &str| {
+        let question = question(address, &DestinationScope::All);
+        history.follow_destination(&question)
+    };
+    let third = follow("10.42.0.1:3").unwrap();
+    assert_eq!(follow("10.42.0.1:4").map(|_| ()), Err(LookupError::TooManyDestinations));
+    drop((again, third));
 }

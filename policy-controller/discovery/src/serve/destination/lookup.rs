@@ -58,8 +58,12 @@ impl Lookup {
             let scope = place.scope(self.watched.current().needs);
             if scope != self.scope && moves < MAX_MOVES {
                 moves = moves.saturating_add(1);
-                self.watched = destinations.watch(key(self.address, scope.clone())?).await?;
-                self.scope = scope;
+                match destinations.watch(key(self.address, scope.clone())?).await {
+                    Ok(watched) => (self.watched, self.scope) = (watched, scope),
+                    // A lookup that is open goes on with what it has.
+                    Err(LookupError::TooManyDestinations) => moves = MAX_MOVES,
+                    Err(error) => return Err(error),
+                }
                 continue;
             }
             match self.watched.poll_changed(&Context::from_waker(&self.waker)) {

@@ -190,8 +190,15 @@ impl DestinationSession {
             }
         };
         let own = (self.ready.waker(id), (core.metrics.lookup(), held));
-        let opened = Lookup::open(&self.destinations, &self.place, address, own).await;
-        let mut lookup = opened.map_err(|error| self.failed(error))?;
+        let mut lookup = match Lookup::open(&self.destinations, &self.place, address, own).await {
+            Ok(lookup) => lookup,
+            Err(error @ LookupError::TooManyDestinations) => {
+                core.metrics.refused_lookup("destinations");
+                self.due.push_back(Due::Refused(id, error.to_string()));
+                return Ok(());
+            }
+            Err(error) => return Err(self.failed(error)),
+        };
         lookup.is_due = true;
         self.lookups.insert(id, Box::new(lookup));
         self.due.push_back(Due::Answer(id));

@@ -108,6 +108,9 @@ impl Follower {
 pub(super) fn refusal(error: LookupError) -> Status {
     match error {
         LookupError::OutboundOff => Status::unimplemented("outbound discovery is off"),
+        LookupError::TooManyDestinations => {
+            Status::resource_exhausted("too many destinations are followed")
+        }
         LookupError::Stopped => Status::unavailable("the controller is shutting down"),
         LookupError::NotSynced | LookupError::NotFound | LookupError::TooManyPorts => {
             Status::unavailable("objects have not been listed yet")

@@ -3,7 +3,7 @@
 use crate::incremental::{Context, query};
 use crate::index::Edge;
 use crate::query::destination::{AddressOwners, OwnersOf};
-use policy_crds::resource::{Pod, Resource, Service};
+use policy_crds::resource::{Pod, PodSidecar, Resource, Service};
 use policy_crds::{Body, Claims, Invalid, Object, ObjectKey};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -103,8 +103,11 @@ fn by_port(services: &[&Object]) -> BTreeMap<NonZeroU16, ObjectKey> {
 }
 
 /// The pod that started last: for a moment, an address may still be stated by the pod that had it
-/// before.
+/// before. One without a sidecar counts only if no other has one: a node reports the addresses of its own
+/// pods, and could otherwise have any pod of the mesh reached in plaintext.
 fn newest(pods: Vec<(&Object, &Pod)>) -> Option<ObjectKey> {
-    let newest = pods.into_iter().max_by_key(|(object, pod)| (pod.started, &object.meta.key));
+    let newest = pods.into_iter().max_by_key(|(object, pod)| {
+        (pod.sidecar != PodSidecar::None, pod.started, &object.meta.key)
+    });
     newest.map(|(object, _)| object.meta.key.clone())
 }
