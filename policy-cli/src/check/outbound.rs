@@ -29,7 +29,7 @@ struct Changes {
 
 /// A pod, and the object that declares it.
 #[derive(Clone, Copy)]
-struct Declared<'a> {
+struct DeclaredPod<'a> {
     object: &'a Object,
     pod: &'a Object,
 }
@@ -58,10 +58,10 @@ pub(super) fn findings(
         }
         let opaque = opaque_ports(workload);
         any_opaque |= !opaque.is_empty();
-        changes.of_receiver(Declared { object, pod }, &opaque, network_policies);
+        changes.of_receiver(DeclaredPod { object, pod }, &opaque, network_policies);
     }
     for (object, pod) in pods.iter().filter(|_| any_opaque) {
-        changes.of_sender(Declared { object, pod }, network_policies);
+        changes.of_sender(DeclaredPod { object, pod }, network_policies);
     }
     let Changes { of_objects, mut of_pods, .. } = changes;
     for object in &compiled.objects {
@@ -115,7 +115,7 @@ impl Changes {
     /// Reports the opaque ports of a pod that no NetworkPolicy lets clients reach.
     fn of_receiver(
         &mut self,
-        declared: Declared<'_>,
+        declared: DeclaredPod<'_>,
         opaque: &[String],
         network_policies: &[NetworkPolicy],
     ) {
@@ -134,7 +134,7 @@ impl Changes {
     }
 
     /// Reports a pod that no NetworkPolicy lets reach opaque ports of others.
-    fn of_sender(&mut self, declared: Declared<'_>, network_policies: &[NetworkPolicy]) {
+    fn of_sender(&mut self, declared: DeclaredPod<'_>, network_policies: &[NetworkPolicy]) {
         let policies = excluding(declared.pod, Direction::Egress, network_policies);
         if policies.is_empty() {
             return;
@@ -148,7 +148,7 @@ impl Changes {
         self.report(declared, message);
     }
 
-    fn report(&mut self, Declared { object, pod }: Declared<'_>, message: String) {
+    fn report(&mut self, DeclaredPod { object, pod }: DeclaredPod<'_>, message: String) {
         // Pods of one workload are alike.
         if self.reported.insert((owner(object, pod), message.clone())) {
             self.of_pods.push(finding(&object.meta.key, "", message, Severity::Warning));
