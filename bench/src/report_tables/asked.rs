@@ -275,7 +275,7 @@ mod tests {
     fn what_was_not_measured_is_said() {
         let table = table(&[]);
         assert!(table.rows.iter().all(|row| row.last() == Some(&Cell::from("not measured"))));
-        assert_eq!(table.rows.len(), 36);
+        assert_eq!(table.rows.len(), 48);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The rows of the table.
 
-use super::{Case, Choice, Front};
+use super::case::{Case, Choice, Front};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
 
