@@ -9,6 +9,7 @@ use super::io::ClientIo;
 use super::listen::BoundListener;
 use super::opaque;
 use super::outbound;
+use super::server_first::ServerFirst;
 use super::settings::{Listener, Target};
 use super::tls::{self, InboundPath, TlsDetection};
 use super::worker::Worker;
@@ -104,21 +105,16 @@ async fn accept(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
         spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off, None));
         return;
     }
-    let mut bounds = tls::Bounds::of(&accepted.worker.shared.config);
-    let identity = &accepted.worker.shared.identity;
     let mut server = accepted.server_first();
-    let stranger = Peer::new(client, PeerTls::Absent);
-    if accepted.would_carry_bytes(&stranger) {
-        let may_be_meshed = identity.current().is_some();
+    if accepted.would_carry_bytes(&Peer::new(client, PeerTls::Absent)) {
         // Boxed: larger than everything else, and over with the client's first byte.
-        if Box::pin(server.precedes(&stream, may_be_meshed, bounds.detect)).await {
-            let io = ClientIo::plain(bytes::Bytes::new(), stream);
-            accepted.record_detection(Detection::ServerFirst, server.elapsed());
-            dispatch::serve_detected(accepted, stranger, io, Detection::ServerFirst, server);
-            return;
+        if Box::pin(server.precedes(&stream, &accepted.worker.shared)).await {
+            return serve_first(accepted, stream, server);
         }
-        bounds.detect = bounds.detect.saturating_sub(server.elapsed());
     }
+    let mut bounds = tls::Bounds::of(&accepted.worker.shared.config);
+    bounds.detect = bounds.detect.saturating_sub(server.elapsed());
+    let identity = &accepted.worker.shared.identity;
     let TlsDetection { io, tls, proof } =
         match tls::detect(stream, identity, InboundPath::Application, bounds).await {
             Ok(detection) => detection,
@@ -126,6 +122,14 @@ async fn accept(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
         };
     let peer = Peer::new(accepted.client, tls).proved_by(proof);
     dispatch::dispatch(accepted, peer, io, None, server).await;
+}
+
+/// Serves a stranger whose application spoke first.
+fn serve_first(accepted: AcceptedConnection, stream: TcpStream, server: Box<ServerFirst>) {
+    let stranger = Peer::new(accepted.client, PeerTls::Absent);
+    let io = ClientIo::plain(bytes::Bytes::new(), stream);
+    accepted.record_detection(Detection::ServerFirst, server.elapsed());
+    dispatch::serve_detected(accepted, stranger, io, Detection::ServerFirst, server);
 }
 
 /// The destination of an inbound connection.

@@ -40,9 +40,10 @@ impl AcceptedConnection {
         live.in_force().is_ok_and(|policy| !policy.evaluator.policy().admits_bytes())
     }
 
-    /// The application's side of the connection, which may be dialled before the client speaks.
-    pub(super) fn server_first(&self) -> ServerFirst {
-        ServerFirst::new(self.upstream, &self.worker.shared.config)
+    /// The application's side of the connection, which may be dialled before the client speaks. Boxed,
+    /// because it moves through the tasks of connections that are HTTP, too.
+    pub(super) fn server_first(&self) -> Box<ServerFirst> {
+        Box::new(ServerFirst::new(self.upstream, &self.worker.shared.config))
     }
 
     /// True if bytes would be carried for this client on a port of unknown protocol. Nothing is

@@ -53,10 +53,9 @@ async fn read(
         let before = seen.len();
         let read = match server.take() {
             // Boxed, because few connections wait for an application.
-            Some(server) => tokio::select! {
-                biased;
-                read = io.read_buf(seen) => read?,
-                () = Box::pin(server.greeting()) => return Ok(Detection::ServerFirst),
+            Some(server) => match Box::pin(read_or_greeting(io, seen, server)).await? {
+                Some(read) => read,
+                None => return Ok(Detection::ServerFirst),
             },
             None => io.read_buf(seen).await?,
         };
@@ -71,6 +70,19 @@ async fn read(
             (0, false) => return Ok(Detection::Protocol(WireProtocol::Http1)),
             (_, _) => {}
         }
+    }
+}
+
+/// Reads from the client; `None`: the application spoke first.
+async fn read_or_greeting(
+    io: &mut ClientIo,
+    seen: &mut BytesMut,
+    server: &mut ServerFirst,
+) -> std::io::Result<Option<usize>> {
+    tokio::select! {
+        biased;
+        read = io.read_buf(seen) => read.map(Some),
+        () = server.greeting() => Ok(None),
     }
 }
 

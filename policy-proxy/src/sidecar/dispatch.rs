@@ -20,9 +20,9 @@ use tokio::task::spawn_local;
 pub(super) async fn dispatch(
     accepted: AcceptedConnection,
     peer: Peer,
-    io: ClientIo,
+    mut io: ClientIo,
     hint: Option<WireProtocol>,
-    server: ServerFirst,
+    mut server: Box<ServerFirst>,
 ) {
     let bound = match (accepted.protocol(), peer.tls()) {
         (Protocol::Opaque, _) => {
@@ -31,7 +31,7 @@ pub(super) async fn dispatch(
         }
         // A server of HTTP may read a request in what looks like a ClientHello.
         (_, PeerTls::Passthrough) => {
-            let server = server.into_server();
+            let server = Some(server);
             spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Observe, server));
             return;
         }
@@ -42,10 +42,14 @@ pub(super) async fn dispatch(
             accepted.worker.shared.config.timeouts.detect
         }
     };
-    match hint {
-        Some(spoken) => serve_detected(accepted, peer, io, Detection::Protocol(spoken), server),
-        None => detect_http(accepted, peer, io, bound, server).await,
-    }
+    let detected = match hint {
+        Some(spoken) => Detection::Protocol(spoken),
+        None => match detect_http(&accepted, &peer, &mut io, bound, &mut server).await {
+            Ok(detected) => detected,
+            Err(_) => return accepted.worker.tcp_error(ErrorKind::Io, accepted.client),
+        },
+    };
+    serve_detected(accepted, peer, io, detected, server);
 }
 
 /// Serves a port whose Server declares TLS: it needs a ClientHello of the workload's own, inside a
@@ -64,22 +68,19 @@ async fn inner_tls(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo) {
     }
 }
 
-/// Detects HTTP, and serves the connection if the Server declares its protocol.
+/// Detects HTTP. By reference, because a future holds what it is given twice.
 async fn detect_http(
-    accepted: AcceptedConnection,
-    peer: Peer,
-    mut io: ClientIo,
+    accepted: &AcceptedConnection,
+    peer: &Peer,
+    io: &mut ClientIo,
     bound: Duration,
-    mut server: ServerFirst,
-) {
+    server: &mut ServerFirst,
+) -> std::io::Result<Detection> {
     let begun = Instant::now();
-    let first = accepted.would_carry_bytes(&peer).then_some(&mut server);
-    let detected = match detect::detect(&mut io, bound, first).await {
-        Ok(detected) => detected,
-        Err(_) => return accepted.worker.tcp_error(ErrorKind::Io, accepted.client),
-    };
+    let first = accepted.would_carry_bytes(peer).then_some(server);
+    let detected = detect::detect(io, bound, first).await?;
     accepted.record_detection(detected, begun.elapsed());
-    serve_detected(accepted, peer, io, detected, server);
+    Ok(detected)
 }
 
 /// Serves the detected protocol if the Server declares it.
@@ -88,7 +89,7 @@ pub(super) fn serve_detected(
     peer: Peer,
     io: ClientIo,
     detected: Detection,
-    server: ServerFirst,
+    server: Box<ServerFirst>,
 ) {
     let protocol = accepted.protocol();
     let spoken = match detected {
@@ -112,7 +113,7 @@ pub(super) fn serve_detected(
                 Detection::Timeout | Detection::ServerFirst => HttpWatch::Hold,
                 Detection::Protocol(_) | Detection::Eof => HttpWatch::Observe,
             };
-            spawn_local(opaque::forward(accepted, peer, io, watch, server.into_server()));
+            spawn_local(opaque::forward(accepted, peer, io, watch, Some(server)));
         }
         (WireProtocol::Http1, Protocol::Detect { .. } | Protocol::Http1) => {
             spawn_local(http::serve(accepted, peer, io, false));

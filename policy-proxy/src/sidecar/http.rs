@@ -168,15 +168,15 @@ impl HttpConnection {
 mod tests {
     use super::*;
     use crate::sidecar::copy::HttpWatch;
-    use crate::sidecar::{accept, opaque};
-    use tokio::net::TcpStream;
+    use crate::sidecar::server_first::ServerFirst;
+    use crate::sidecar::{accept, opaque, outbound};
 
     fn size<F, L>(_: fn(AcceptedConnection, Peer, ClientIo, L) -> F) -> usize {
         size_of::<F>()
     }
 
     fn size_of_forward<F>(
-        _: fn(AcceptedConnection, Peer, ClientIo, HttpWatch, Option<TcpStream>) -> F,
+        _: fn(AcceptedConnection, Peer, ClientIo, HttpWatch, Option<Box<ServerFirst>>) -> F,
     ) -> usize {
         size_of::<F>()
     }

@@ -7,6 +7,7 @@
 use super::accepted::AcceptedConnection;
 use super::copy::{CopyBidirectional, CopyEnd, HttpWatch};
 use super::io::{ClientIo, Metered};
+use super::server_first::ServerFirst;
 use super::upstream;
 use super::worker::{TrackedConnection, Worker, into_result};
 use policy_core::{Decision, Denial, Denied, Permit, Protocol};
@@ -20,6 +21,7 @@ use policy_tls::identity::{ProofError, ProofVerifier};
 use policy_tls::peer::Peer;
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -53,15 +55,15 @@ enum CloseReason {
 
 /// Decides on a connection and forwards it. Where HTTP was not detected in time, `watch` continues
 /// the detection: a client that turns out to speak HTTP is refused, so that delaying the request
-/// does not evade HTTP policy. `server`: the connection to the application, if it was dialled before.
+/// does not evade HTTP policy. `server`: the application, which may have been dialled before.
 pub(super) async fn forward(
     accepted: AcceptedConnection,
     peer: Peer,
     io: ClientIo,
     watch: HttpWatch,
-    server: Option<TcpStream>,
+    server: Option<Box<ServerFirst>>,
 ) {
-    let AcceptedConnection { worker, permit, handle, client, upstream, at } = accepted;
+    let AcceptedConnection { worker, permit, handle, client: _, upstream, at } = accepted;
     let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
     let active = Cell::new(worker.now());
     let undetected = watch == HttpWatch::Off;
@@ -75,24 +77,9 @@ pub(super) async fn forward(
         return;
     }
     let io = connection.metered(Side::Source, io);
-    let config = &connection.worker.shared.config;
-    let dialled = match server {
-        Some(server) => Ok(server),
-        None => upstream::connect(upstream, config.timeouts.connect, &config.sockets).await,
-    };
-    let server = match dialled {
+    let server = match connection.dial(upstream, server).await {
         Ok(server) => server,
-        Err(fault) => {
-            let kind = match fault {
-                Fault::ConnectTimeout => ErrorKind::ConnectTimeout,
-                Fault::Connect
-                | Fault::Broken
-                | Fault::UnaskedUpgrade
-                | Fault::Timeout(_)
-                | Fault::HeadTooLarge => ErrorKind::Connect,
-            };
-            return connection.worker.tcp_error(kind, client);
-        }
+        Err(kind) => return connection.worker.tcp_error(kind, connection.peer.address()),
     };
     let server = connection.metered(Side::Destination, server);
     let copied = connection.copy(CopyBidirectional::new(io, server, watch)).await;
@@ -104,6 +91,27 @@ pub(super) async fn forward(
 }
 
 impl OpaqueConnection {
+    /// Connects to the application, unless that was done before.
+    async fn dial(
+        &self,
+        upstream: SocketAddr,
+        server: Option<Box<ServerFirst>>,
+    ) -> Result<TcpStream, ErrorKind> {
+        if let Some(dialled) = server.and_then(|server| server.into_server()) {
+            return Ok(dialled);
+        }
+        let config = &self.worker.shared.config;
+        let dialled = upstream::connect(upstream, config.timeouts.connect, &config.sockets).await;
+        dialled.map_err(|fault| match fault {
+            Fault::ConnectTimeout => ErrorKind::ConnectTimeout,
+            Fault::Connect
+            | Fault::Broken
+            | Fault::UnaskedUpgrade
+            | Fault::Timeout(_)
+            | Fault::HeadTooLarge => ErrorKind::Connect,
+        })
+    }
+
     /// Decides, counts and records. False if the connection is denied.
     fn decide(&self) -> bool {
         let live = self.handle.live();

@@ -11,6 +11,7 @@
 use super::limits::SocketOptions;
 use super::settings::SidecarConfig;
 use super::upstream;
+use super::worker::SidecarState;
 use std::future::pending;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -68,14 +69,12 @@ impl ServerFirst {
         self.begun.elapsed()
     }
 
-    /// True if the application speaks before the client does, which may be meshed. False once the
-    /// client has sent a byte or closed, or after `within`.
-    pub(super) async fn precedes(
-        &mut self,
-        client: &TcpStream,
-        may_be_meshed: bool,
-        within: Duration,
-    ) -> bool {
+    /// True if the application speaks before the client does, which may be meshed if there is a
+    /// certificate of our own. False once the client has sent a byte or closed, or after the timeout of
+    /// the detection.
+    pub(super) async fn precedes(&mut self, client: &TcpStream, shared: &SidecarState) -> bool {
+        let within = shared.config.timeouts.detect;
+        let may_be_meshed = shared.identity.current().is_some();
         let hold = if may_be_meshed { HOLD } else { Duration::ZERO };
         let hold = self.begun.checked_add(hold).unwrap_or(self.begun);
         let greeting = async {

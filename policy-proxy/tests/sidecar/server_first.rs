@@ -179,9 +179,8 @@ async fn a_client_that_speaks_http_after_the_greeting_is_refused() {
 
 #[tokio::test]
 async fn what_begins_as_http_does_not_reach_the_client_and_http_is_looked_for_on() {
-    for greeting in
-        [&b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"[..], b"\0\0\0\x04\0\0\0\0\0"]
-    {
+    let refusal = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n";
+    for greeting in [&refusal[..], b"\0\0\0\x04\0\0\0\0\0"] {
         let app = Greeter::start(greeting).await;
         let slow = Protocol::Detect { timeout: Duration::from_secs(10) };
         let setup = Setup::new(server(slow, everybody()), app.address).await;
