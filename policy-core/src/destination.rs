@@ -102,6 +102,8 @@ pub enum PlaintextReason {
     Skipped,
     /// The endpoint has the sidecar of another mesh.
     ForeignMesh,
+    /// The API server, which is in no mesh.
+    ApiServer,
     /// A node's address.
     NodePort,
     /// An address that nobody is known to hold.
@@ -112,10 +114,11 @@ pub enum PlaintextReason {
 
 impl PlaintextReason {
     /// Every reason, in the order of the variants.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Unmeshed,
         Self::Skipped,
         Self::ForeignMesh,
+        Self::ApiServer,
         Self::NodePort,
         Self::Unknown,
         Self::External,
@@ -127,6 +130,7 @@ impl PlaintextReason {
             Self::Unmeshed => "unmeshed",
             Self::Skipped => "skipped",
             Self::ForeignMesh => "foreign_mesh",
+            Self::ApiServer => "api_server",
             Self::NodePort => "node_port",
             Self::Unknown => "unknown",
             Self::External => "external",
@@ -187,7 +191,15 @@ mod tests {
         let names = PlaintextReason::ALL.map(PlaintextReason::as_str);
         assert_eq!(
             names,
-            ["unmeshed", "skipped", "foreign_mesh", "node_port", "unknown", "external"]
+            [
+                "unmeshed",
+                "skipped",
+                "foreign_mesh",
+                "api_server",
+                "node_port",
+                "unknown",
+                "external"
+            ]
         );
     }
 }

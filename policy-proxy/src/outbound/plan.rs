@@ -154,7 +154,7 @@ impl Question<'_> {
         service: Option<&ServiceName>,
         is_fresh: bool,
     ) -> Plan {
-        let permitted = self.permits_plaintext(service);
+        let permitted = self.permits_plaintext(service) || endpoints.iter().all(is_api_server);
         if permitted && is_fresh {
             return Plan::Endpoint(Candidates::All);
         }
@@ -212,6 +212,11 @@ pub fn is_meshed(endpoint: &Endpoint) -> bool {
         EndpointMesh::Meshed(_) => true,
         EndpointMesh::Plaintext(_) => false,
     }
+}
+
+/// True if an endpoint is the API server, which mesh-only does not concern.
+fn is_api_server(endpoint: &Endpoint) -> bool {
+    endpoint.mesh == EndpointMesh::Plaintext(PlaintextReason::ApiServer)
 }
 
 impl Candidates {

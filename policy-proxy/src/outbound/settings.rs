@@ -98,7 +98,7 @@ impl OutboundSettings {
     }
 
     /// True if mesh-only does not concern this address or Service. The API server is exempt, because
-    /// it is in no mesh.
+    /// it is in no mesh; where its own address is dialled, the controller says so of the endpoint.
     pub(super) fn is_exempt(&self, address: IpAddr, service: Option<&ServiceName>) -> bool {
         let api = |name: &ServiceName| &*name.namespace == "default" && &*name.name == "kubernetes";
         service.is_some_and(api)

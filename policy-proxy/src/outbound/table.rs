@@ -128,11 +128,11 @@ impl<B> DestinationTable<B> {
         }
     }
 
-    /// Takes the controller's refusal to answer about a wanted address. Former answers do not hold
-    /// any more.
+    /// Takes the controller's refusal to answer about a wanted address. A former answer ages until
+    /// the next, so that nothing that was meshed becomes unknown.
     pub fn refuse(&self, address: SocketAddr, reason: &str) {
         if let Some(entry) = self.shared.wanted(address) {
-            entry.refuse(reason);
+            entry.refuse(reason, Instant::now());
         }
     }
 

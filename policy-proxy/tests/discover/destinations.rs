@@ -271,7 +271,7 @@ async fn an_answer_that_cannot_be_read_counts_for_nothing_and_the_others_go_on()
     stream.answer(third, &meshed()).await;
     becomes(&three, known(meshed(), true)).await;
     stream.send(third, Some(Answer::Refused(m::Refused { reason: "too many".into() }))).await;
-    becomes(&three, Knowledge::Refused { reason: "too many".into() }).await;
+    becomes(&three, known(meshed(), false)).await;
     // They are asked for again, a while later.
     let mut again: Vec<SocketAddr> = Vec::new();
     while again.len() < 3 {

@@ -78,7 +78,7 @@ pub mod destination_response {
         /// What differs from the last complete answer.
         #[prost(message, tag = "3")]
         Changed(super::Changed),
-        /// The lookup was refused; none of its answers holds any more.
+        /// The lookup was refused; the answers before it are not confirmed any more.
         #[prost(message, tag = "4")]
         Refused(super::Refused),
         /// The lookup has ended, as the client asked.
@@ -241,6 +241,8 @@ pub enum PlaintextReason {
     Skipped = 2,
     /// The endpoint has the sidecar of another mesh.
     ForeignMesh = 3,
+    /// The endpoint is the API server, which is in no mesh.
+    ApiServer = 4,
 }
 impl PlaintextReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -253,6 +255,7 @@ impl PlaintextReason {
             Self::Unmeshed => "PLAINTEXT_REASON_UNMESHED",
             Self::Skipped => "PLAINTEXT_REASON_SKIPPED",
             Self::ForeignMesh => "PLAINTEXT_REASON_FOREIGN_MESH",
+            Self::ApiServer => "PLAINTEXT_REASON_API_SERVER",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -262,6 +265,7 @@ impl PlaintextReason {
             "PLAINTEXT_REASON_UNMESHED" => Some(Self::Unmeshed),
             "PLAINTEXT_REASON_SKIPPED" => Some(Self::Skipped),
             "PLAINTEXT_REASON_FOREIGN_MESH" => Some(Self::ForeignMesh),
+            "PLAINTEXT_REASON_API_SERVER" => Some(Self::ApiServer),
             _ => None,
         }
     }

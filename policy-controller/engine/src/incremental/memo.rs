@@ -20,7 +20,10 @@ use crate::query::delegation::{
     TreeOf, TreeRoutes, TreeRoutesOf,
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
-use crate::query::destination::DestinationOf;
+use crate::query::destination::{
+    AddressOwners, ApiServer, DestinationOf, EndpointAt, EntryOf, IsOpaque, OwnersOf,
+    ServicePortOf, WorkloadEntry, ZoneOf,
+};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::effects::{
     EffectPoliciesOn, EffectPolicy, RewriteOverlaps, RewriteOverlapsOn, UnreadRewritesIn,
@@ -51,6 +54,7 @@ use policy_crds::resource::RouteAdmission;
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// A query about the index.
@@ -188,6 +192,7 @@ queries! {
     Conditions => Arc<[ObjectCondition]>,
     ForeignReferencesOf => Arc<[ForeignReference]>,
     OwnersOf => Arc<AddressOwners>,
+    ApiServer => Arc<BTreeSet<SocketAddr>>,
     EntryOf => Option<Arc<WorkloadEntry>>,
     IsOpaque => bool,
     EndpointAt => Option<Endpoint>,

@@ -38,6 +38,10 @@ pub(crate) struct AddressOwners {
     pub(crate) is_node: bool,
 }
 
+/// The addresses and ports of the API server itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ApiServer;
+
 /// The way into a workload, whatever the port; of a Pod or ExternalWorkload that exists.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct EntryOf(pub(crate) ObjectKey);

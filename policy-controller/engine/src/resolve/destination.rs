@@ -1,6 +1,7 @@
 //! What an address and port lead to: a Service's address to its endpoints ([`service`]), any other
 //! to who holds it ([`owner`], [`endpoint`]).
 
+mod api_server;
 mod endpoint;
 mod owner;
 mod service;
@@ -11,7 +12,7 @@ use crate::publish::destination::{
     DestinationKey, DestinationQuestion, PublishedDestination, ServicePortKey,
 };
 use crate::query::destination::{
-    DestinationOf, EndpointAt, Front, OwnersOf, ServicePortOf, ZoneOf,
+    ApiServer, DestinationOf, EndpointAt, Front, OwnersOf, ServicePortOf, ZoneOf,
 };
 use policy_core::{AddressFamily, Destination, ServiceName};
 use policy_crds::{Kind, Object, ObjectKey};
@@ -40,8 +41,9 @@ fn at_address(cx: &mut Context<'_>, key: &DestinationKey) -> Arc<PublishedDestin
     if let Some(service) = &owners.service {
         return cx.query(&front(key, service, Front::Cluster));
     }
-    if owners.pod.is_some() || owners.external.is_some() {
-        let address = SocketAddr::new(key.address, key.port.get());
+    let address = SocketAddr::new(key.address, key.port.get());
+    let is_api_server = cx.query(&ApiServer).contains(&address);
+    if owners.pod.is_some() || owners.external.is_some() || is_api_server {
         let endpoint = cx.query(&EndpointAt { address, of: None, is_pod: false });
         return for_all(endpoint.map_or(Destination::Unknown, Destination::Workload));
     }

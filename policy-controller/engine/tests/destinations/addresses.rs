@@ -5,7 +5,7 @@ use crate::world::{
     plaintext, pod, published, question, service, slice, undeclared, unknown, web, with, world,
     world_of, written,
 };
-use policy_core::{Destination, PlaintextReason};
+use policy_core::{Destination, Endpoint, EndpointMesh, PlaintextReason};
 use policy_engine::outbound::OutboundConfig;
 use policy_engine::{ControllerConfig, DestinationScope, PublishedDestination, ScopeKind};
 use serde_json::json;
@@ -20,6 +20,46 @@ fn the_address_of_a_pod_is_that_pod_on_every_port() {
     let bare = plaintext("10.42.0.2:8080", PlaintextReason::Unmeshed);
     assert_eq!(ask(&mut history, "10.42.0.2:8080"), Destination::Workload(bare));
     assert_eq!(ask(&mut history, "10.42.0.3:8080"), Destination::Unknown);
+}
+
+/// The EndpointSlice by which the API server states its addresses.
+fn api_server(name: &str, addresses: &[&str]) -> serde_json::Value {
+    let endpoints = addresses.iter().copied().map(written).collect();
+    let own =
+        json!({"metadata": {"namespace": "default"}, "ports": [{"name": "https", "port": 6443}]});
+    with(slice("kubernetes", name, endpoints), own)
+}
+
+#[test]
+fn the_api_servers_own_addresses_are_known_as_such() {
+    let stated = api_server("kubernetes", &["10.7.0.1", "10.42.0.1", "10.42.0.2", "10.7.0.9"]);
+    let mut history = world(&[
+        stated,
+        api_server("kubernetes-more", &["10.7.0.3"]),
+        node("n1", "10.7.0.1", "a"),
+        pod("p", "10.42.0.1"),
+        bare_pod("q", "10.42.0.2"),
+    ]);
+    let api = |address: &str| {
+        let mesh = EndpointMesh::Plaintext(PlaintextReason::ApiServer);
+        let (owner, namespace) = ("".into(), "".into());
+        Destination::Workload(Endpoint {
+            address: address.parse().unwrap(),
+            owner,
+            namespace,
+            mesh,
+        })
+    };
+    assert_eq!(ask(&mut history, "10.7.0.1:6443"), api("10.7.0.1:6443"), "of a node");
+    assert_eq!(ask(&mut history, "10.7.0.9:6443"), api("10.7.0.9:6443"), "of nobody");
+    assert_eq!(ask(&mut history, "10.7.0.1:443"), Destination::Node, "another port");
+    assert_eq!(ask(&mut history, "10.7.0.3:6443"), Destination::Unknown, "not its own slice");
+    let meshed = Destination::Workload(meshed("10.42.0.1:6443"));
+    assert_eq!(ask(&mut history, "10.42.0.1:6443"), meshed, "never a way around a sidecar");
+    let bare = plaintext("10.42.0.2:6443", PlaintextReason::ApiServer);
+    assert_eq!(ask(&mut history, "10.42.0.2:6443"), Destination::Workload(bare), "a pod");
+    history.apply(vec![Ok(object(&api_server("kubernetes", &[])))]);
+    assert_eq!(ask(&mut history, "10.7.0.9:6443"), Destination::Unknown);
 }
 
 #[test]

@@ -174,6 +174,15 @@ fn mesh_only_leaves_the_api_server_and_what_is_allowed() {
     for other in [name("kubernetes", "shop"), name("db", "default"), name("web", "default")] {
         assert_eq!(step(SERVICE, plain_of(other)), Plan::Refuse(Refusal::MeshOnly));
     }
+    // Where the node translates addresses as sockets connect, and for clients of one API server.
+    let api = |number| {
+        let mesh = EndpointMesh::Plaintext(PlaintextReason::ApiServer);
+        Endpoint { mesh, ..plain(number) }
+    };
+    assert_eq!(step("10.7.0.1", Destination::Workload(api(1))), all);
+    assert_eq!(step("10.7.0.1", Destination::Workload(plain(1))), Plan::Refuse(Refusal::MeshOnly));
+    let mixed = service(&[api(1), plain(2)]);
+    assert_eq!(step(SERVICE, mixed), Plan::Refuse(Refusal::MeshOnly));
     // Both kinds of endpoint may be used where plaintext may.
     assert_eq!(step(SERVICE, service_of(name("db", "shop"), &[meshed(1), plain(2)])), all);
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 pub enum Knowledge {
     /// Nothing: the controller has not answered yet.
     Unanswered,
-    /// Nothing: the controller refuses to answer.
+    /// Nothing: the controller refuses to answer, and has not answered before.
     Refused {
         /// The reason, for people.
         reason: Arc<str>,
@@ -124,11 +124,17 @@ impl<B> Entry<B> {
         self.changed.notify_waiters();
     }
 
-    pub(super) fn refuse(&self, reason: &str) {
+    /// Takes a refusal. It is no answer: what was known ages as if the controller were lost.
+    pub(super) fn refuse(&self, reason: &str, now: Instant) {
         {
             let mut state = self.state.lock();
-            state.answer = Answer::Refused(reason.into());
-            (state.lost, state.is_renewing) = (None, false);
+            state.is_renewing = false;
+            match state.answer {
+                Answer::Known(_) => {
+                    state.lost.get_or_insert(now);
+                }
+                Answer::None | Answer::Refused(_) => state.answer = Answer::Refused(reason.into()),
+            }
         }
         self.changed.notify_waiters();
     }

@@ -78,8 +78,25 @@ async fn a_waiter_sees_each_answer() {
         table.answer(entry.address(), workload());
     };
     assert_eq!(tokio::join!(waiting, answering).0, known(&workload(), true));
+    let other = table.entry(at("10.0.0.2:80")).unwrap();
+    table.refuse(other.address(), "too many");
+    assert_eq!(other.answered().await, Knowledge::Refused { reason: "too many".into() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_lost_and_not_unknown() {
+    let table = table(8);
+    let entry = table.entry(at("10.0.0.1:80")).unwrap();
+    table.answer(entry.address(), workload());
     table.refuse(entry.address(), "too many");
-    assert_eq!(entry.answered().await, Knowledge::Refused { reason: "too many".into() });
+    assert_eq!(entry.state(), known(&workload(), true));
+    advance(Duration::from_secs(9)).await;
+    // The age counts from the first refusal.
+    table.refuse(entry.address(), "too many");
+    advance(Duration::from_secs(1)).await;
+    assert_eq!(entry.state(), known(&workload(), false));
+    table.answer(entry.address(), workload());
+    assert_eq!(entry.state(), known(&workload(), true));
 }
 
 #[tokio::test(start_paused = true)]

@@ -110,6 +110,7 @@ fn plaintext(reason: i32) -> Result<PlaintextReason> {
         Ok(m::PlaintextReason::Unmeshed) => Ok(PlaintextReason::Unmeshed),
         Ok(m::PlaintextReason::Skipped) => Ok(PlaintextReason::Skipped),
         Ok(m::PlaintextReason::ForeignMesh) => Ok(PlaintextReason::ForeignMesh),
+        Ok(m::PlaintextReason::ApiServer) => Ok(PlaintextReason::ApiServer),
         Ok(m::PlaintextReason::Unspecified) | Err(_) => unknown(reason),
     }
 }

@@ -139,6 +139,7 @@ fn plaintext(reason: PlaintextReason) -> m::PlaintextReason {
         PlaintextReason::Unmeshed => m::PlaintextReason::Unmeshed,
         PlaintextReason::Skipped => m::PlaintextReason::Skipped,
         PlaintextReason::ForeignMesh => m::PlaintextReason::ForeignMesh,
+        PlaintextReason::ApiServer => m::PlaintextReason::ApiServer,
         PlaintextReason::NodePort | PlaintextReason::Unknown | PlaintextReason::External => {
             m::PlaintextReason::Unspecified
         }
