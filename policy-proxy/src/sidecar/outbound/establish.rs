@@ -6,7 +6,7 @@ use crate::outbound::DestinationRef;
 use crate::outbound::balancer::Choice;
 use crate::outbound::carrier::Carrier;
 use crate::outbound::connect::{AttemptError, Carried, connect, connect_straight};
-use crate::outbound::plan::{Candidates, Plan, Refusal, Waited, plan};
+use crate::outbound::plan::{Candidates, Plan, Refusal, Waited, is_meshed, plan};
 use crate::outbound::refusal_log::Subject;
 use crate::outbound::server_io::ServerIo;
 use crate::outbound::table::Knowledge;
@@ -93,7 +93,10 @@ pub(super) async fn establish(
         let step = plan(dialled.address.ip(), &known, search.waited(&known, started), settings);
         match step {
             Plan::Straight(reason) => {
-                return straight(worker, dialled, reason, Some(&entry)).await;
+                let established = straight(worker, dialled, reason, Some(&entry)).await?;
+                if search.is_still_straight(started) {
+                    return Ok(established);
+                }
             }
             Plan::Wait(left) => {
                 let changed = entry.wait_for(|now| !is_same(now, &known));
@@ -176,7 +179,31 @@ impl Search<'_> {
         Waited { since_start: now.saturating_duration_since(started), since_unknown }
     }
 
-    /// Tries the next endpoint. `None`: it failed, and there may be another.
+    /// True if nobody has become known meanwhile to hold the address. Who holds it now may have
+    /// accepted the connection.
+    fn is_still_straight(&self, started: Instant) -> bool {
+        let (known, address) = (self.entry.state(), self.dialled.address.ip());
+        let waited = self.waited(&known, started);
+        match plan(address, &known, waited, &self.worker.shared.config.outbound) {
+            Plan::Straight(_) => true,
+            Plan::Endpoint(_) | Plan::Wait(_) | Plan::Refuse(_) => false,
+        }
+    }
+
+    /// True if an endpoint that was connected to in plaintext is in the mesh by now.
+    fn has_joined(&self, endpoint: &Endpoint, carrier: &Carrier, known: &Knowledge) -> bool {
+        let now = self.entry.state();
+        let (Carrier::Plaintext { .. }, false) = (carrier, is_same(&now, known)) else {
+            return false;
+        };
+        let Knowledge::Known { destination, .. } = &now else { return false };
+        let endpoints = destination.endpoints();
+        let place = endpoints.binary_search_by(|own| own.address.cmp(&endpoint.address)).ok();
+        place.and_then(|place| endpoints.get(place)).is_some_and(is_meshed)
+    }
+
+    /// Tries the next endpoint. `None`: it failed, or has joined the mesh meanwhile; there may be
+    /// another.
     async fn attempt(
         &mut self,
         known: &Knowledge,
@@ -194,6 +221,7 @@ impl Search<'_> {
         let share = Share::take(self.entry, endpoint.address);
         let target = target(destination, Some(&endpoint));
         match self.connect(&carrier).await {
+            Ok(_) if self.has_joined(&endpoint, &carrier, known) => Ok(None),
             Ok(Carried { io, proof }) => {
                 self.entry.balancer().lock().succeeded(endpoint.address);
                 let telemetry = self.worker.shared.store.telemetry();

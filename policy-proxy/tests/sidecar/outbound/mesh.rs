@@ -317,3 +317,51 @@ async fn a_certificate_that_expires_ends_its_connections() {
     tokio::time::sleep(Duration::from_millis(1100)).await;
     outbound.refuses("identity").await;
 }
+
+/// A listener whose queue is full, and what fills it: a connection waits until one is accepted.
+async fn full_listener() -> (TcpListener, Vec<TcpStream>) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(0).unwrap();
+    let listener = TcpListener::from_std(socket.into()).unwrap();
+    let (address, mut filling) = (listener.local_addr().unwrap(), Vec::new());
+    while let Ok(stream) =
+        tokio::time::timeout(Duration::from_millis(100), TcpStream::connect(address)).await
+    {
+        filling.push(stream.unwrap());
+    }
+    (listener, filling)
+}
+
+#[tokio::test]
+async fn what_joins_the_mesh_while_it_is_connected_to_gets_no_plaintext() {
+    let authority = Authority::new();
+    for before in [true, false] {
+        let (listener, filling) = full_listener().await;
+        let address = listener.local_addr().unwrap();
+        let identity = IdentityHandle::new(client_of(&authority));
+        let outbound = Outbound::with(&address.to_string(), identity, |_| {}).await;
+        let known = Destination::Workload(plain(address));
+        outbound.answer(if before { known } else { Destination::Unknown });
+        let mut stream = outbound.connect().await;
+        stream.write_all(b"secret").await.unwrap();
+        // Time to be connecting, after what it waits for.
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        outbound.answer(Destination::Workload(meshed(address, 4143, false)));
+        // What waited is accepted, and so is each that follows.
+        let mut firsts = Vec::new();
+        while firsts.last() != Some(&b"\x16".to_vec()) {
+            let (mut accepted, from) =
+                tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+            if filling.iter().any(|own| own.local_addr().unwrap() == from) {
+                continue;
+            }
+            let mut first = vec![0];
+            let read = accepted.read(&mut first).await.unwrap();
+            first.truncate(read);
+            firsts.push(first);
+        }
+        assert_eq!(firsts, [b"".to_vec(), b"\x16".to_vec()], "known before: {before}");
+    }
+}
