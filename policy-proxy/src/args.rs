@@ -60,6 +60,9 @@ pub struct RunArgs {
     /// Listeners and connections.
     #[command(flatten)]
     pub sidecar: SidecarArgs,
+    /// The workload's own connections.
+    #[command(flatten)]
+    pub outbound: OutboundArgs,
     /// Proof of redirection.
     #[command(flatten)]
     pub capture: CaptureArgs,

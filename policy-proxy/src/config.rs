@@ -60,6 +60,7 @@ pub fn read(args: &RunArgs, environment: Environment<'_>) -> Result<Config, Conf
     let mut admin = admin::admin(args, &mut reader, &facts);
     let retain_idle = admin::retain_idle(args, &mut reader);
     let mut sidecar = sidecar::sidecar(args, &mut reader, &facts);
+    outbound::read(args, &mut reader, &facts, &mut sidecar);
     let listening = sidecar.listeners.iter().map(|listener| listener.address.port());
     let listening = listening.chain([admin.listen.port()]);
     sidecar.capture = capture::capture(args, &mut reader, listening);

@@ -90,6 +90,7 @@ async fn control(config: Config) -> Result<(), RunError> {
     let access_log = Arc::new(access_log);
     let recorder: Option<Arc<dyn Recorder>> = Some(access_log.clone());
     let sidecar = SidecarConfig { admin: Some(admin.clone()), ..config.sidecar };
+    let destinations = sidecar.demand();
     let mut sidecar = Sidecar::start(sidecar, store.clone(), identity.clone(), recorder)?;
     tracing::info!(listening = ?sidecar.addresses(), admin = %address, "policy-proxy started");
     tokio::spawn(admin.serve(listener));
@@ -99,10 +100,11 @@ async fn control(config: Config) -> Result<(), RunError> {
     if let Some(source) = source {
         tokio::spawn(source.run());
     }
-    // The policy stream stays open while draining: a revocation must reach open connections.
+    // The stream stays open while draining: a revocation must reach open connections, and the
+    // application goes on calling others.
     let discovery = CancellationToken::new();
     let logs = log_filter.map(|filter| Arc::new(LiveLogs::new(filter, access_log)));
-    let follow = DiscoverConfig { logs, ..config.discover };
+    let follow = DiscoverConfig { logs, destinations, ..config.discover };
     tokio::spawn(discover::run(follow, store, identity, discovery.clone()));
     tokio::select! {
         () = stop.requested() => {}

@@ -27,6 +27,7 @@ mod io;
 mod limits;
 mod listen;
 mod opaque;
+mod original_dst;
 mod outbound;
 mod permits;
 mod response;

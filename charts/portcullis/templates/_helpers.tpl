@@ -156,6 +156,11 @@ Without a cluster to look at nobody can tell the one from the other, so that it 
 {{ $result }}
 {{- end }}
 
+{{/* Whether the controller tells sidecars what addresses lead to: "true" or nothing. It reads the whole cluster for that. */}}
+{{- define "portcullis.discovers" -}}
+{{- if not .Values.watchNamespaces }}true{{ end -}}
+{{- end }}
+
 {{/* Flags of `policy-controller run`, a YAML list. */}}
 {{- define "portcullis.controller.args" -}}
 {{- $v := .Values -}}

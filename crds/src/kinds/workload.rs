@@ -12,7 +12,7 @@ use crate::parse::probe;
 use crate::ports::PortSet;
 use crate::reader::{AllowedFields, Fields, JsonNode, shared};
 use crate::resource::{ContainerPort, Pod, PodSidecar, Resource, WorkloadResource};
-use crate::sidecar_mark::SidecarMark;
+use crate::sidecar_mark::{Capture, SidecarMark};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -136,14 +136,18 @@ fn pod(spec: &Fields<'_>, labels: &Texts, annotations: &Texts) -> Option<Pod> {
     Some(pod)
 }
 
-/// The sidecar of a pod with its label or its container. A mark on any other pod counts for nothing.
+/// The sidecar of a pod with its label or its container. A mark on any other pod counts for nothing. The
+/// container alone suffices, because it stays when somebody takes label and mark away.
 fn sidecar(containers: &[Fields<'_>], labels: &Texts, annotations: &Texts) -> PodSidecar {
     let is_labelled = labels.get(PROXY_LABEL).is_some_and(|value| &**value == PROXY_INJECTED);
     let is_proxy = |container: &Fields<'_>| {
         container.get("name").is_some_and(|name| name.value() == PROXY_CONTAINER)
     };
+    if !is_labelled && !containers.iter().any(is_proxy) {
+        return PodSidecar::None;
+    }
     match annotations.get(SIDECAR_MARK) {
-        Some(text) if is_labelled || containers.iter().any(is_proxy) => SidecarMark::parse(text)
+        Some(text) => SidecarMark::parse(text)
             .map_or(PodSidecar::Unreadable, |mark| PodSidecar::Marked(Arc::new(mark))),
         None => PodSidecar::Unmarked,
     }

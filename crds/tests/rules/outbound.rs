@@ -61,7 +61,7 @@ fn a_service_has_addresses_ports_and_rules_by_which_endpoints_are_chosen() {
             ServicePort {
                 name: "http".into(),
                 port: port(80),
-                target: Some(PortRef::Name("web".into())),
+                target: Some(policy_crds::resource::PortRef::Name("web".into())),
             },
             ServicePort { name: "db".into(), port: port(5432), target: None },
         ],
@@ -345,7 +345,7 @@ fn the_sidecar_of_a_pod_is_known_by_its_mark_where_there_can_be_one() {
         ("a: b", "web", Some(&wrong), PodSidecar::None),
         ("portcullis.dev/proxy: other", "web", Some(&written), PodSidecar::None),
         (label, "web", None, PodSidecar::Unmarked),
-        ("a: b", "portcullis-proxy", None, PodSidecar::None),
+        ("a: b", "portcullis-proxy", None, PodSidecar::Unmarked),
         ("a: b", "web", None, PodSidecar::None),
     ] {
         let mark = text.map(|text| format!("{SIDECAR_MARK}: '{text}'")).unwrap_or_default();

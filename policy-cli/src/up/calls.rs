@@ -12,13 +12,9 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Maximum number of clients with calls; each sidecar has its own thread.
 pub(super) const MOST_CALLERS: usize = 64;
-
-/// Time for Services to have addresses.
-const ADDRESSES: Duration = Duration::from_secs(5);
 
 /// A port of a Service that clients can call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,30 +58,6 @@ pub(super) struct CallerIdentity<'a> {
     pub(super) from: Ipv4Addr,
     /// The workload whose place it has.
     pub(super) place: &'a WorkloadState,
-}
-
-/// Waits until Services have addresses.
-pub(super) async fn wait_for_addresses(mesh: &LocalMesh) {
-    let mut changed = mesh.objects.changed();
-    let complete = async {
-        while !mesh.objects.all().iter().all(|object| has_address(object)) {
-            if changed.changed().await.is_err() {
-                return;
-            }
-        }
-    };
-    // Without it, lines with their addresses follow later.
-    let _ = tokio::time::timeout(ADDRESSES, complete).await;
-}
-
-/// False for a Service that clients are to call and that has no address yet.
-fn has_address(object: &Object) -> bool {
-    match &object.body {
-        Body::Valid(Resource::Service(service)) => {
-            service.is_external_name || !service.cluster_addresses.is_empty()
-        }
-        Body::Valid(_) | Body::Invalid(_) => true,
-    }
 }
 
 /// Every port of every Service that has an address.

@@ -12,8 +12,9 @@ use crate::signals::Signals;
 use anyhow::{Context, bail};
 use futures_util::future::join_all;
 use ipnet::Ipv4Net;
-use policy_core::{Identity, Owner, WorkloadKey, WorkloadKind};
-use policy_crds::{Kind, Object, ObjectKey};
+use policy_core::{WorkloadKey, WorkloadKind};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use policy_engine::ControllerConfig;
 use policy_engine::source::Diagnostic;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -24,6 +25,9 @@ use std::time::Duration;
 
 /// Maximum number of pods; each sidecar has its own thread.
 const MOST_PODS: usize = 100;
+
+/// Time for Services to have addresses.
+const SERVICES: Duration = Duration::from_secs(5);
 
 /// Timeout of the shutdown.
 const ENDING: Duration = Duration::from_secs(10);
@@ -112,8 +116,11 @@ impl Session {
                 session.directory.display()
             );
         }
-        calls::wait_for_addresses(&session.mesh).await;
-        session.rows = session.make_rows().await?;
+        session.wait_for_services().await;
+        session.rows = session.row_sources().make().await?;
+        if let Some(error) = session.rows.failed.pop() {
+            return Err(error.into());
+        }
         Ok(session)
     }
 
@@ -165,113 +172,23 @@ impl Session {
         self.mesh.services.announce(self.pods.iter().map(running).collect());
     }
 
-    async fn make_rows(&mut self) -> anyhow::Result<Rows> {
-        let (ports, candidates) = self.port_rows().await;
-        let objects = self.mesh.objects.all();
-        let states: Vec<_> = self.pods.values().map(|pod| Arc::clone(&pod.state)).collect();
-        let services = calls::services(&objects);
-        let mut rows = Rows { ports, ..Rows::default() };
-        for client in clients(&objects, &states, &self.mesh.config) {
-            let from = match client.real {
-                Some(real) => self.mesh.allocate_for(client.who.clone(), real)?,
-                None => self.mesh.allocate_in_cluster(client.who.clone())?,
-            };
-            let own = self.calls_of(&client, from, &services)?;
-            let at = Place { ports: &rows.ports, candidates: &candidates, objects: &objects };
-            let row = self.client_row(&client, from, &at, own)?;
-            if client.identity.is_none() {
-                rows.names.insert(row.stands_for, client.name.clone());
+    /// Waits until Services have addresses.
+    async fn wait_for_services(&self) {
+        let mut changed = self.mesh.objects.changed();
+        let complete = async {
+            while !self.mesh.objects.all().iter().all(|object| has_address(object)) {
+                if changed.changed().await.is_err() {
+                    return;
+                }
             }
-            rows.clients.push(row);
-        }
-        Ok(rows)
-    }
-
-    async fn port_rows(&self) -> (Vec<PortRow>, Vec<Candidate>) {
-        let mut rows = Vec::new();
-        let mut candidates = Vec::new();
-        for (key, pod) in &self.pods {
-            for (port, address) in &pod.unit.ports {
-                // The pod may have been removed since it was started, and is stopped in a moment.
-                let Ok(policy) = self.mesh.controller.policies.port(key, *port).await else {
-                    continue;
-                };
-                let policy = policy.current().policy.clone();
-                rows.push(PortRow {
-                    workload: key.to_string(),
-                    port: port.get(),
-                    address: *address,
-                    policy: match &policy.owner {
-                        Owner::Server(server) => server.to_string(),
-                        Owner::Default(default) => format!("default {}", default.as_str()),
-                    },
-                    protocol: protocol_name(policy.protocol),
-                    server_name: pod.unit.server_name.clone(),
-                    application: application_name(&key.namespace, &key.name),
-                });
-                candidates.push(Candidate::new(policy, Arc::clone(&pod.state.facts)));
-            }
-        }
-        (rows, candidates)
-    }
-
-    /// The addresses that stand for Services to a client with an identity.
-    fn calls_of(
-        &mut self,
-        client: &SampleClient,
-        from: Ipv4Addr,
-        services: &[calls::ServiceAddress],
-    ) -> anyhow::Result<Vec<CallRow>> {
-        let own = |pod: &&Pod| Some(&pod.state.identity) == client.identity.as_ref();
-        let place = self.pods.values().find(own).or_else(|| self.pods.values().next());
-        let (Some(identity), Some(place)) = (&client.identity, place) else {
-            return Ok(Vec::new());
         };
-        let state = Arc::clone(&place.state);
-        let caller = CallerIdentity { name: &client.name, identity, from, place: &state };
-        Ok(self.callers.calls(&mut self.mesh, &caller, services)?)
+        // Without it, lines with their addresses follow later.
+        let _ = tokio::time::timeout(SERVICES, complete).await;
     }
 
-    fn client_row(
-        &mut self,
-        client: &SampleClient,
-        from: Ipv4Addr,
-        at: &Place<'_>,
-        calls: Vec<CallRow>,
-    ) -> anyhow::Result<ClientRow> {
-        let Place { ports, candidates, objects } = at;
-        let stands_for = self.mesh.addresses.address_map().resolve(from.into());
-        let authority = &self.mesh.launcher.authority;
-        let pair = match &client.identity {
-            Some(identity) => Some(self.certificates.of(authority, &client.name, identity)?),
-            None => None,
-        };
-        let identity = client.identity.clone().map(Identity::Dns);
-        let roots = self.certificates.root();
-        let command = suggest(candidates, stands_for, identity.as_ref())
-            .and_then(|(index, request)| Some((ports.get(index)?, candidates.get(index)?, request)))
-            .map(|(port, candidate, request)| {
-                let protocol = candidate.policy.protocol;
-                let (pair, request) = (pair.as_ref(), &request);
-                let service = calls::service_of(objects, port.address);
-                let call = service.and_then(|(service, port)| {
-                    calls.iter().find(|own| own.service == service && own.port == port)
-                });
-                let call = call.map(|call| call.address);
-                let roots = &roots;
-                ClientCommand { from, pair, roots, port, protocol, request, call }.command()
-            });
-        let path = |path: PathBuf| path.display().to_string();
-        Ok(ClientRow {
-            name: client.name.clone(),
-            address: from,
-            stands_for,
-            identity: client.identity.as_deref().map(str::to_owned),
-            certificate: pair.as_ref().map(|pair| path(pair.certificate.clone())),
-            key: pair.map(|pair| path(pair.key)),
-            calls,
-            command: command.unwrap_or_default(),
-        })
+    fn row_sources(&mut self) -> RowSources<'_> {
+        let Self { mesh, certificates, pods, callers, .. } = self;
+        RowSources { mesh, certificates, pods, callers }
     }
 
     fn print_ready(&self) -> anyhow::Result<()> {
@@ -399,6 +316,16 @@ impl Session {
             () = signals.next() => {}
             () = tokio::time::sleep(ENDING) => {}
         }
+    }
+}
+
+/// False for a Service that clients are to call and that has no address yet.
+fn has_address(object: &Object) -> bool {
+    match &object.body {
+        Body::Valid(Resource::Service(service)) => {
+            service.is_external_name || !service.cluster_addresses.is_empty()
+        }
+        Body::Valid(_) | Body::Invalid(_) => true,
     }
 }
 

@@ -1,12 +1,13 @@
-//! Serves policies over gRPC: Linkerd's `InboundServerPolicies` and our `PolicyDiscovery`, beside
-//! Linkerd's `Destination` and `OutboundPolicies`, and `grpc.health.v1`. The contract for clients is
-//! `docs/watch-api.md`.
+//! Serves policies over gRPC: Linkerd's `InboundServerPolicies` and our `PolicyDiscovery`; the
+//! destinations of connections: Linkerd's `Destination` and `OutboundPolicies`, and our
+//! `DestinationDiscovery`; and `grpc.health.v1`. The contract for clients is `docs/watch-api.md`.
 //!
 //! ```text
 //! listener ──▶ one task per connection (age, keep-alive, drain)
 //!                ├─ compat: one stream per port, whole messages
 //!                ├─ native: one stream per workload, changes by key, ACK and NACK ──▶ applied
 //!                ├─ linkerd_discovery: one stream per name or address
+//!                ├─ destination: one stream per workload, for all that it connects to
 //!                └─ health
 //! ```
 //! Streams read the newest value from watch channels when their client can take it, so a slow

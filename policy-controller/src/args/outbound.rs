@@ -10,8 +10,8 @@ use policy_tls::control::ControllerAddress;
 #[command(next_help_heading = "Beside Linkerd")]
 pub struct OutboundArgs {
     /// Linkerd's policy controller, host:port. Its proxies use one address for inbound and outbound
-    /// policy; requests for outbound policy are forwarded there unchanged. Without this,
-    /// OutboundPolicies is unimplemented.
+    /// policy; requests for outbound policy are forwarded there unchanged. Without this, they are
+    /// answered here.
     #[arg(long, value_name = "ADDR", value_parser = host_port)]
     pub linkerd_policy_addr: Option<String>,
 

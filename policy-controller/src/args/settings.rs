@@ -42,6 +42,8 @@ pub struct Settings {
     pub replicas: ReplicaSettings,
     /// Linkerd's controller, if outbound policy is forwarded.
     pub outbound: Option<ControllerAddress>,
+    /// The DNS domain of the cluster, which ends the names of Services.
+    pub cluster_domain: String,
     /// Policy of the controller's own ports; absent: they are open.
     pub guard: Option<SelfPolicySettings>,
     /// Address of the admin server.
@@ -106,6 +108,7 @@ impl TryFrom<RunArgs> for Settings {
             guard: guard(&args),
             replicas: args.replicas.settings(),
             outbound: args.outbound.settings()?,
+            cluster_domain: args.injector.injector_cluster_domain.clone(),
             source: source(&args)?,
             log_level: args.log_level,
             log_format: args.log_format,

@@ -16,6 +16,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+/// The DNS domain that nearly every cluster has. Only names that Linkerd's clients look up end in it.
+const CLUSTER_DOMAIN: &str = "cluster.local";
+
 /// A controller with its gRPC server inside another process. Dropping it ends it at once;
 /// [`Embedded::shutdown`] lets streams end first.
 #[derive(Debug)]
@@ -72,7 +75,8 @@ pub async fn start_embedded<S: Source>(
     let serve = ServeConfig { listen: addr, ..ServeConfig::default() };
     let controller = start(config, source);
     let server = Server::new(controller.policies.clone(), serve, options)
-        .with_destinations(controller.destinations.clone());
+        .with_destinations(controller.destinations.clone())
+        .with_linkerd_discovery(CLUSTER_DOMAIN);
     let (applied, metrics) = (server.applied(), server.metrics());
     let stop = CancellationToken::new();
     let served = tokio::spawn(server.serve(listener, stop.clone()));

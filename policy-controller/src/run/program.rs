@@ -107,8 +107,17 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         Some(cluster) if reviews(Some(cluster)) => Some(cluster.args.connect().await?),
         Some(_) | None => None,
     };
-    let parts =
-        Serving { controller, serve, auth, replicas, outbound, client, reviewer, supervisor };
+    let parts = Serving {
+        controller,
+        serve,
+        auth,
+        replicas,
+        outbound,
+        cluster_domain,
+        client,
+        reviewer,
+        supervisor,
+    };
     let ports = Ports { serving: parts, cluster, cluster_tasks, guard, stale: stale_receiver };
     let started = ports.open(&mut index, &port).await?;
     serving.met();

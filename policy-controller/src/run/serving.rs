@@ -39,6 +39,8 @@ pub(super) struct Serving {
     pub(super) replicas: ReplicaSettings,
     /// Linkerd's controller, if outbound policy is forwarded.
     pub(super) outbound: Option<ControllerAddress>,
+    /// The DNS domain of the cluster, which ends the names of Services.
+    pub(super) cluster_domain: String,
     /// The API server, with a cluster.
     pub(super) client: Option<Client>,
     /// A client for reviews of tokens, if these are allowed: of its own, because connections belong
@@ -71,7 +73,8 @@ impl Serving {
         let policies: Policies = handles.policies.clone();
         let server =
             Server::with_access(policies, self.serve.clone(), options, access, Some(stale))
-                .with_destinations(handles.destinations.clone());
+                .with_destinations(handles.destinations.clone())
+                .with_linkerd_discovery(&self.cluster_domain);
         admin.register(|registry| server.metrics().register(registry));
         let listener = admin::bind("gRPC (--grpc-addr)", self.auth.grpc).await?;
         let grpc = listener.local_addr()?;
@@ -212,6 +215,7 @@ mod tests {
             auth: settings.auth,
             replicas: settings.replicas,
             outbound: settings.outbound,
+            cluster_domain: settings.cluster_domain,
             client: Some(refusing_client()),
             supervisor: Supervisor::new().0,
         };

@@ -30,6 +30,9 @@ pub struct OutboundSettings {
     pub connect_straight: Duration,
     /// Timeout of a TLS handshake with an endpoint.
     pub handshake: Duration,
+    /// Time for which bytes sent to an endpoint may stay unacknowledged. An endpoint that acknowledges
+    /// and reads nothing may take any time.
+    pub user_timeout: Duration,
     /// The address that connections are made from; absent: the system chooses.
     pub source: Option<IpAddr>,
     /// Bounds of the table of destinations.
@@ -85,6 +88,7 @@ impl Default for OutboundSettings {
             connect: Duration::from_secs(3),
             connect_straight: Duration::from_secs(10),
             handshake: Duration::from_secs(5),
+            user_timeout: Duration::from_secs(30),
             source: None,
             table: TableSettings::default(),
         }

@@ -8,6 +8,7 @@ use super::dispatch;
 use super::io::ClientIo;
 use super::listen::BoundListener;
 use super::opaque;
+use super::original_dst::{fold, original_dst};
 use super::outbound;
 use super::server_first::ServerFirst;
 use super::settings::{Listener, Target};
@@ -17,7 +18,6 @@ use crate::admin::Admin;
 use policy_core::{Protocol, fold_mapped};
 use policy_enforce::error::ErrorKind;
 use policy_tls::peer::{Peer, PeerTls};
-use socket2::SockRef;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -197,23 +197,6 @@ fn redirected(
     let local = original.ip().is_loopback() || original.ip().is_unspecified();
     let port = NonZeroU16::new(original.port()).filter(|_| !loops && !local)?;
     Some(Destination::Application { port, upstream: original })
-}
-
-/// Returns the original destination from netfilter (`SO_ORIGINAL_DST`). The option depends on the
-/// address family of the client, not of the listener.
-pub(super) fn original_dst(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
-    let socket = SockRef::from(stream);
-    let address = match fold_mapped(from.ip()) {
-        std::net::IpAddr::V4(_) => socket.original_dst_v4()?,
-        std::net::IpAddr::V6(_) => socket.original_dst_v6()?,
-    };
-    let address = address.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
-    Ok(fold(address))
-}
-
-/// An address in its one form: IPv4 mapped into IPv6 is IPv4.
-pub(super) fn fold(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(fold_mapped(address.ip()), address.port())
 }
 
 const MIN_BACKOFF: Duration = Duration::from_millis(10);

@@ -3,15 +3,17 @@
 //! Stages: find the destination ([`accept`]), find a way there ([`establish`]), copy. One task does
 //! all of them. What finding takes is freed before the copying begins.
 
+mod dialled;
 mod establish;
 
-use super::accept::{fold, original_dst};
 use super::copy::{CopyBidirectional, HttpWatch};
+use super::original_dst::{fold, original_dst};
 use super::settings::Target;
 use super::worker::{TrackedConnection, Worker};
 use crate::outbound::plan::Refusal;
 use crate::outbound::refusal_log::Subject;
 use crate::outbound::server_io::{ServerIo, reset_on_close};
+use dialled::Dialled;
 use establish::{Established, Refused};
 use policy_core::fold_mapped;
 use policy_enforce::error::ErrorKind;
@@ -21,7 +23,7 @@ use policy_tls::identity::{Proof, ProofError, ProofVerifier};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -29,15 +31,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-
-/// An accepted outbound connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Dialled {
-    /// The application's address, which is the pod's own.
-    pub(super) from: IpAddr,
-    /// The address that it dialled.
-    pub(super) address: SocketAddr,
-}
 
 /// An open outbound connection.
 struct OutboundConnection {
@@ -88,6 +81,11 @@ pub(super) async fn accept(
         return worker.refuse_outbound(stream, None, Refusal::Loop.into());
     };
     let dialled = Dialled { from: from_ip, address };
+    let capture = worker.shared.config.capture.as_ref();
+    if let Some(capture) = capture.filter(|capture| capture.is_canary(address)) {
+        // Boxed: rare.
+        return Box::pin(capture.receive(stream)).await;
+    }
     if worker.is_loop(target, dialled) {
         return worker.refuse_outbound(stream, Some(address), Refusal::Loop.into());
     }
@@ -234,25 +232,6 @@ fn destination(target: Target, stream: &TcpStream, from: SocketAddr) -> Option<S
 }
 
 impl Worker {
-    /// True if a connection to this address would come back to an outbound listener.
-    fn is_loop(&self, target: Target, dialled: Dialled) -> bool {
-        let ip = dialled.address.ip();
-        let is_here = ip.is_loopback() || ip.is_unspecified();
-        let listens = self.shared.listening.iter().any(|own| {
-            own.target.is_outbound() && own.address.port() == dialled.address.port()
-        });
-        // Loopback is never redirected: who dialled it dialled the listener.
-        (is_here && target == Target::Outbound)
-            || (listens && (is_here || self.is_own_address(ip, dialled)))
-    }
-
-    /// True if an address is this pod's.
-    fn is_own_address(&self, address: IpAddr, dialled: Dialled) -> bool {
-        let stated = &self.shared.config.pod_addresses;
-        (address == dialled.from && !address.is_loopback())
-            || stated.iter().any(|own| fold_mapped(*own) == address)
-    }
-
     /// Resets a connection before its first byte; counts and logs it.
     fn refuse_outbound(&self, stream: TcpStream, to: Option<SocketAddr>, refused: Refused) {
         let Refused { reason, target } = refused;

@@ -3,6 +3,9 @@
 use super::limits::{Limits, SocketOptions, Timeouts};
 use crate::admin::Admin;
 use crate::capture::Capture;
+use crate::outbound::Destinations;
+use crate::outbound::settings::OutboundSettings;
+use crate::outbound::table::{Demand, TableSettings};
 use policy_enforce::record::Notices;
 use policy_enforce::respond::RefusalDetail;
 use std::net::{IpAddr, SocketAddr};

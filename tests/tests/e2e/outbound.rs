@@ -2,8 +2,11 @@
 //! who tries to come around it, and what outlives what.
 
 mod applications;
+mod emojivoto;
+mod endings;
 mod endpoints;
 mod failure;
+mod frames;
 mod greeting;
 mod hostile;
 mod mode;

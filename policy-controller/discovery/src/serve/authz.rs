@@ -230,6 +230,12 @@ impl Authorizer {
         })
     }
 
+    /// Returns the status for a caller that may see policies, and is not the workload that it names.
+    pub(crate) fn not_a_workload(&self, caller: &Caller) -> Status {
+        self.metrics.refused(RejectReason::OtherIdentity);
+        caller.refusal("destinations are for workloads of the mesh, each for its own connections")
+    }
+
     /// Checks that `caller` may see the status of every object of the cluster.
     pub(crate) async fn may_view_all(&self, caller: &Caller) -> Result<(), Status> {
         self.admit(caller)?;

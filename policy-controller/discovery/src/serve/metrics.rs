@@ -51,6 +51,12 @@ impl Method {
         grpc_method: "GetProfile",
         grpc_type: "server_stream",
     };
+    /// `DestinationDiscovery.Watch`.
+    pub(crate) const DESTINATIONS: Self = Self {
+        grpc_service: "portcullis.policy.v1.DestinationDiscovery",
+        grpc_method: "Watch",
+        grpc_type: "bidi_stream",
+    };
     /// `OutboundPolicies.Get`.
     pub(crate) const OUTBOUND_GET: Self = Self {
         grpc_service: "io.linkerd.proxy.outbound.OutboundPolicies",

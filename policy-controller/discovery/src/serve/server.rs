@@ -8,7 +8,7 @@ use super::listener::{BoundListener, Transport};
 use super::metrics::ServeMetrics;
 use super::report::ReportConfig;
 use super::stale::StaleNotice;
-use super::{compat, forward, health, linkerd_discovery, listener, native, report};
+use super::{compat, destination, forward, health, linkerd_discovery, listener, native, report};
 use policy_engine::Destinations;
 use policy_engine::handles::Policies;
 use policy_proto::compat::EncodeOptions;
@@ -29,7 +29,9 @@ pub struct Server {
     guard: Option<policy_enforce::PolicyLayer>,
     report: ReportConfig,
     outbound: Option<forward::Forward>,
-    linkerd: Option<linkerd_discovery::Discovery>,
+    destinations: Option<Destinations>,
+    /// The DNS domain of the cluster, if Linkerd's clients are told of destinations.
+    domain: Option<Arc<str>>,
 }
 
 impl Server {
@@ -63,7 +65,15 @@ impl Server {
             sessions: AtomicU64::new(0),
         };
         let report = ReportConfig { replica: "".into(), overviews: None };
-        Self { core: Arc::new(core), options, guard: None, report, outbound: None, linkerd: None }
+        Self {
+            core: Arc::new(core),
+            options,
+            guard: None,
+            report,
+            outbound: None,
+            destinations: None,
+            domain: None,
+        }
     }
 
     /// Enforces the policies of `guard` on requests over TLS, before they reach the services.
@@ -95,14 +105,18 @@ impl Server {
         self
     }
 
-    /// Serves Linkerd's `Destination`, and its `OutboundPolicies` unless that is forwarded, from
-    /// `destinations`. `domain` is the DNS domain of the cluster. Without this they are
-    /// unimplemented.
+    /// Serves what addresses and ports lead to. Without this the services are unimplemented here.
     #[must_use]
-    pub fn with_linkerd_discovery(mut self, destinations: Destinations, domain: &str) -> Self {
-        let discovery =
-            linkerd_discovery::Discovery::new(self.core.clone(), destinations, domain.into());
-        self.linkerd = Some(discovery);
+    pub fn with_destinations(mut self, destinations: Destinations) -> Self {
+        self.destinations = Some(destinations);
+        self
+    }
+
+    /// Serves the same to clients of Linkerd's API, in a cluster whose DNS domain is `domain`:
+    /// `Destination`, and `OutboundPolicies` unless that is forwarded.
+    #[must_use]
+    pub fn with_linkerd_discovery(mut self, domain: &str) -> Self {
+        self.domain = Some(domain.into());
         self
     }
 
@@ -137,12 +151,20 @@ impl Server {
             .add_service(native::Native::new(self.core.clone()))
             .add_service(report::Report::service(self.core.clone(), self.report))
             .add_service(health.into_service());
-        let discovery = self.linkerd;
-        if let Some(discovery) = &discovery {
-            let service = linkerd_discovery::DestinationService::new(discovery.clone());
-            routes = routes.add_service(service);
+        let mut linkerd = None;
+        if let Some(destinations) = self.destinations {
+            let core = &self.core;
+            linkerd = self.domain.map(|domain| {
+                linkerd_discovery::Discovery::new(core.clone(), destinations.clone(), domain)
+            });
+            routes = routes.add_service(destination::Destination::new(core.clone(), destinations));
         }
-        routes = match (self.outbound, discovery) {
+        if let Some(discovery) = linkerd.clone() {
+            routes = routes.add_service(linkerd_discovery::DestinationService::new(discovery));
+        }
+        // Linkerd's controller knows routes, retries and egress networks, which an answer of ours
+        // would drop.
+        routes = match (self.outbound, linkerd) {
             (Some(forward), _) => routes.add_service(forward),
             (None, Some(discovery)) => {
                 routes.add_service(linkerd_discovery::OutboundService::new(discovery))

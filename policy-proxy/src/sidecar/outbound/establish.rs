@@ -1,7 +1,7 @@
 //! Finds a way for an outbound connection: waits for what is known of its destination, and tries its
 //! endpoints.
 
-use super::Dialled;
+use super::dialled::Dialled;
 use crate::outbound::DestinationRef;
 use crate::outbound::balancer::Choice;
 use crate::outbound::carrier::Carrier;

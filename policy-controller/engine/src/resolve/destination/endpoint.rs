@@ -44,14 +44,30 @@ fn endpoint_at(query: &EndpointAt, cx: &mut Context<'_>) -> Option<Endpoint> {
     let (owner, namespace, mut mesh) = match entry {
         None => ("".into(), "".into(), unmeshed.clone()),
         Some((key, entry)) => {
-            let mesh = mesh(cx, key, &entry.mesh, NonZeroU16::new(address.port())?);
-            (entry.owner.clone(), key.namespace.clone(), mesh)
+            (entry.owner.clone(), key.namespace.clone(), mesh(cx, key, &entry.mesh, port))
         }
     };
     if mesh == unmeshed && cx.query(&ApiServer).contains(address) {
         mesh = EndpointMesh::Plaintext(PlaintextReason::ApiServer);
     }
-    Some(Endpoint { address: *address, owner, namespace, mesh })
+    let endpoint = Endpoint { address: *address, owner, namespace, mesh };
+    let is_of_another = of.as_ref().is_some_and(|of| is_led_on(&owners, &endpoint, of));
+    (!is_of_another).then_some(endpoint)
+}
+
+/// True if nodes lead a connection to an endpoint on to another Service. They translate an address once,
+/// so that other clients of the Service go no further; the connection of a sidecar, to the endpoint
+/// itself, would be translated, and reach the pods of that Service in plaintext. In mesh TLS none of
+/// them passes for the endpoint.
+fn is_led_on(owners: &AddressOwners, endpoint: &Endpoint, of: &ServiceName) -> bool {
+    let in_plaintext = match &endpoint.mesh {
+        EndpointMesh::Plaintext(_) => true,
+        EndpointMesh::Meshed(_) => false,
+    };
+    let port = NonZeroU16::new(endpoint.address.port());
+    let front = port.and_then(|port| owners.fronts.get(&port));
+    let is_other = |front: &ObjectKey| (&front.namespace, &front.name) != (&of.namespace, &of.name);
+    owners.service.is_some() || (in_plaintext && front.is_some_and(is_other))
 }
 
 /// The workload that is expected at an address: the pod that holds it, whatever a slice says, or a
