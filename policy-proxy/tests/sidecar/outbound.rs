@@ -2,6 +2,7 @@
 //! answers that the test gives.
 
 mod bounds;
+mod database;
 mod mesh;
 mod streams;
 
