@@ -230,7 +230,8 @@ fn what_nobody_follows_is_forgotten() {
     let kept = ask(&mut history, 1);
     history.sweep();
     assert!(!kept.is_closed());
-    assert_eq!(history.effort().0, none + 2, "the answer, and who owns the address");
+    let kept_answers = "the answer, who owns the address, and where the API server is";
+    assert_eq!(history.effort().0, none + 3, "{kept_answers}");
     drop(kept);
     history.sweep();
     assert_eq!(history.effort().0, none);

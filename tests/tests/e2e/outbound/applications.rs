@@ -2,10 +2,10 @@
 
 use super::super::away::controller_stays;
 use super::super::clients::Got;
-use super::super::world::{eventually, node};
+use super::super::world::{eventually, identity, node};
 use super::{CLOSED, addresses_of, admits, call, workloads};
-use policy_tests::cluster::node::Node;
-use serde_json::json;
+use policy_tests::cluster::node::{Node, Place};
+use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 
 /// URLs of a workload by the addresses of its Service and of its pod, of both families.
@@ -63,7 +63,39 @@ async fn a_pod_without_the_outbound_half_is_a_stranger_and_still_calls_in_plaint
     for from in ["other", "granted", "plain"] {
         assert_eq!(call(node, &namespace, from, &plain).await, Got::Status(200), "{from}");
     }
+    let web = identity(&namespace, "web");
+    let expected = [("plain", json!(null), json!("unmeshed")), ("web", json!(web), json!(null))];
+    let expected = expected.map(|(name, identity, reason)| {
+        let (tls, owner) = (reason.is_null(), format!("pod/{name}"));
+        json!({
+            "namespace": namespace, "service": name, "port": 80, "owner": owner, "tls": tls,
+            "identity": identity, "reason": reason,
+        })
+    });
+    eventually("edges", json!(expected), || edges(node, &namespace, "other")).await;
     node.remove_namespace(&namespace).await.unwrap();
+}
+
+/// What `portcullis edges` says of a pod's connections, without the counts. Errors are words.
+async fn edges(node: &Node, namespace: &str, pod: &str) -> Value {
+    let kubeconfig = node.kubeconfig().display().to_string();
+    let pod = format!("pod/{pod}");
+    let program = env!("CARGO_BIN_EXE_portcullis-under-test");
+    let command = ["edges", "-n", namespace, &pod, "-o", "json", "--kubeconfig", &kubeconfig];
+    let command: Vec<&str> = [program].into_iter().chain(command).collect();
+    let ended = node.run_at(Place::Machine, &command).await.unwrap();
+    let Ok(mut report) = serde_json::from_str::<Value>(&ended.stdout) else {
+        return json!(format!("{}{}", ended.stdout, ended.stderr));
+    };
+    let mut edges = report["edges"].take();
+    for edge in edges.as_array_mut().into_iter().flatten() {
+        let edge = edge.as_object_mut().unwrap();
+        assert!(edge["opened"].as_u64() > Some(0), "{edge:?}");
+        for count in ["opened", "closed", "sent", "received"] {
+            edge.remove(count).unwrap();
+        }
+    }
+    edges
 }
 
 /// A caller is judged alike, whichever replica is chosen.
