@@ -6,6 +6,7 @@ mod manifests;
 
 use followed::{Followed, client_of, config, text_of};
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use policy_crds::resource::Resource;
 use policy_crds::{Body, Kind, Object};
 use policy_engine::source::{WatchKey, WatchState};
 use policy_kube::rbac;
@@ -28,6 +29,15 @@ fn without_history(object: &Object) -> Object {
     object.meta.uid = None;
     object.meta.created = None;
     object.meta.generation = None;
+    // Of a pod that no kubelet has started, the time at which it was made.
+    if let Body::Valid(Resource::Pod(pod)) = &mut object.body {
+        pod.started = None;
+    }
+    // In a cluster EndpointSlices say where a Service leads.
+    if let Body::Valid(Resource::Service(service)) = &mut object.body {
+        service.selector.clear();
+        service.ports.iter_mut().for_each(|port| port.target = None);
+    }
     object
 }
 
