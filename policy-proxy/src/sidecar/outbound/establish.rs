@@ -190,7 +190,8 @@ impl Search<'_> {
         }
     }
 
-    /// True if an endpoint that was connected to in plaintext is in the mesh by now.
+    /// True if an endpoint that was connected to in plaintext is in the mesh by now, or is no endpoint
+    /// any more: another pod may hold its address.
     fn has_joined(&self, endpoint: &Endpoint, carrier: &Carrier, known: &Knowledge) -> bool {
         let now = self.entry.state();
         let (Carrier::Plaintext { .. }, false) = (carrier, is_same(&now, known)) else {
@@ -199,11 +200,10 @@ impl Search<'_> {
         let Knowledge::Known { destination, .. } = &now else { return false };
         let endpoints = destination.endpoints();
         let place = endpoints.binary_search_by(|own| own.address.cmp(&endpoint.address)).ok();
-        place.and_then(|place| endpoints.get(place)).is_some_and(is_meshed)
+        place.and_then(|place| endpoints.get(place)).is_none_or(is_meshed)
     }
 
-    /// Tries the next endpoint. `None`: it failed, or has joined the mesh meanwhile; there may be
-    /// another.
+    /// Tries the next endpoint. `None`: it failed, or is another one meanwhile; there may be another.
     async fn attempt(
         &mut self,
         known: &Knowledge,

@@ -365,3 +365,29 @@ async fn what_joins_the_mesh_while_it_is_connected_to_gets_no_plaintext() {
         assert_eq!(firsts, [b"".to_vec(), b"\x16".to_vec()], "known before: {before}");
     }
 }
+
+/// Its address may be another pod's by then.
+#[tokio::test]
+async fn what_is_no_endpoint_any_more_when_it_accepts_gets_no_byte() {
+    let (listener, filling) = full_listener().await;
+    let address = listener.local_addr().unwrap();
+    let echo = Echo::start().await;
+    let outbound = Outbound::to(SERVICE).await;
+    outbound.answer(service(&[plain(address)]));
+    let mut stream = outbound.connect().await;
+    stream.write_all(b"secret").await.unwrap();
+    // Time to be connecting.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    outbound.answer(service(&[plain(echo.address)]));
+    let mut accepted = loop {
+        let accepted = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap();
+        let (accepted, from) = accepted.unwrap();
+        if filling.iter().all(|own| own.local_addr().unwrap() != from) {
+            break accepted;
+        }
+    };
+    assert_eq!(accepted.read(&mut [0]).await.unwrap(), 0);
+    let mut answer = [0; 6];
+    tokio::time::timeout(PATIENCE, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(answer, *b"secret");
+}
