@@ -91,7 +91,7 @@ async fn one_side_may_end_while_the_other_goes_on() {
 #[tokio::test]
 async fn much_arrives_as_it_was_sent_in_both_directions() {
     let echo = Echo::start().await;
-    let megabytes = long_or("PORTCULLIS_OUTBOUND_MEGABYTES", 48);
+    let megabytes = long_or("MEGABYTES", 48);
     for (outbound, _web) in ways(&Authority::new(), echo.address).await {
         let (mut read, mut write) = outbound.connect().await.into_split();
         let piece = |number: usize| -> Vec<u8> {
