@@ -103,6 +103,8 @@ pub enum Denied {
     ServerInvalid,
     /// Routes are attached but none of them is valid.
     RoutesInvalid,
+    /// A match of an attached object cannot be read, and may have been meant for the request.
+    RouteInvalid,
     /// The policy asks for a feature that this client lacks.
     ProxyUnsupported,
     /// The path of a host belongs to nobody, to another Server, or to an incomplete delegation.
@@ -157,7 +159,7 @@ pub enum TargetFault {
 
 impl Denied {
     /// Every reason besides the target faults.
-    const PLAIN: [Denied; 14] = [
+    const PLAIN: [Denied; 15] = [
         Self::NoRoute,
         Self::Unauthorized,
         Self::CannotTell,
@@ -172,6 +174,7 @@ impl Denied {
         Self::PolicyExpired,
         Self::RateLimited,
         Self::Revoked,
+        Self::RouteInvalid,
     ];
 
     /// Every reason, the target faults last.
@@ -195,6 +198,7 @@ impl Denied {
             Self::ProtocolMismatch => "protocol_mismatch",
             Self::ServerInvalid => "server_invalid",
             Self::RoutesInvalid => "routes_invalid",
+            Self::RouteInvalid => "route_invalid",
             Self::ProxyUnsupported => "proxy_unsupported",
             Self::NotDelegated => "not_delegated",
             Self::PortUndeclared => "port_undeclared",
@@ -270,6 +274,7 @@ mod tests {
             Denied::PolicyExpired => 11,
             Denied::RateLimited => 12,
             Denied::Revoked => 13,
+            Denied::RouteInvalid => 14,
         };
         Some(at)
     }
@@ -280,7 +285,7 @@ mod tests {
             assert_eq!(Denied::parse(reason.as_str()), Some(reason));
         }
         let places: Vec<usize> = Denied::all().filter_map(in_table).collect();
-        assert_eq!(places, Vec::from_iter(0..14), "each once, in order");
+        assert_eq!(places, Vec::from_iter(0..15), "each once, in order");
         assert_eq!(Denied::parse("no-route"), None);
         assert_eq!(Denied::parse(""), None);
     }

@@ -67,8 +67,8 @@ impl Evaluator {
         for (index, exemption) in policy.exemptions.iter().enumerate() {
             let index = next_id(index, "list of exemptions")?;
             if let Some(request) = &exemption.request {
-                let request = request.on_port(policy.paths);
-                exempt.push(CompiledExemption::new(index, exemption, &request, &mut compiler));
+                let context = (policy.paths, &mut compiler);
+                exempt.push(CompiledExemption::new(index, exemption, request, context));
             }
         }
         let routes = RouteIndex::new(&policy, &mut compiler)?;

@@ -51,11 +51,13 @@ pub enum Feature {
     /// Rewriting of request headers without which a request must not be forwarded, and the failure
     /// that stands for one.
     RequiredRewrites,
+    /// Routes of matches that cannot be read, which deny before all others.
+    UnreadableMatches,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 16] = [
+    pub const ALL: [Feature; 17] = [
         Self::PathParameters,
         Self::HostTables,
         Self::DenyReasons,
@@ -72,6 +74,7 @@ impl Feature {
         Self::TimeoutPolicies,
         Self::HeaderRewrites,
         Self::RequiredRewrites,
+        Self::UnreadableMatches,
     ];
 
     /// The name on the wire.
@@ -93,6 +96,7 @@ impl Feature {
             Self::TimeoutPolicies => "timeout-policies",
             Self::HeaderRewrites => "header-rewrites",
             Self::RequiredRewrites => "required-rewrites",
+            Self::UnreadableMatches => "unreadable-matches",
         }
     }
 
@@ -111,7 +115,8 @@ impl Feature {
             | Self::DenyReasons
             | Self::ServerEffects
             | Self::Delegation
-            | Self::RequiredRewrites => true,
+            | Self::RequiredRewrites
+            | Self::UnreadableMatches => true,
             Self::Conditions
             | Self::NetworkSymbols
             | Self::Exemptions
@@ -174,7 +179,11 @@ pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
 /// The features that a client needs for a denial with this reason. One that does not know a reason
 /// refuses the whole policy.
 fn of_reason(reason: Denied) -> impl Iterator<Item = Feature> {
-    let later = (reason == Denied::NotDelegated).then_some(Feature::Delegation);
+    let later = if reason == Denied::NotDelegated {
+        Some(Feature::Delegation)
+    } else {
+        (reason == Denied::RouteInvalid).then_some(Feature::UnreadableMatches)
+    };
     [Feature::DenyReasons].into_iter().chain(later)
 }
 
@@ -195,6 +204,7 @@ pub fn of_route(route: &Route) -> BTreeSet<Feature> {
     match origin {
         Origin::Deny(reason) => found.extend(of_reason(*reason)),
         Origin::Delegated(_) | Origin::Undelegated(_) => _ = found.insert(Feature::Delegation),
+        Origin::Unreadable(_) => _ = found.insert(Feature::UnreadableMatches),
         Origin::Objects(_) | Origin::Default | Origin::Probe | Origin::Guard => {}
     }
     for Rule { matches, effects } in rules {

@@ -14,7 +14,9 @@ pub(crate) mod name_table;
 pub(crate) mod networks;
 pub(crate) mod request_predicates;
 pub(crate) mod routes;
+pub(crate) mod single;
 pub(crate) mod trie;
+pub(crate) mod unreadable;
 
 use bounds::BuildError;
 

@@ -38,22 +38,25 @@
 //!    expression sees that form. Where the port takes paths as they come, both stay as they are. A
 //!    match on `host` looks at the canonical host, and its exact value is brought to that form.
 //! 5. The first exemption whose match matches and whose authorization holds permits it.
-//! 6. The tables that the host names are searched in order: its own, that of each suffix, the
+//! 6. On a host whose most specific table denies what it does not match, this rule does not apply. Else
+//!    the first match of a route that comes before all others, on whose hosts the request is and that
+//!    is not `NoMatch`, refuses it as `route_invalid`. These routes are in no table.
+//! 7. The tables that the host names are searched in order: its own, that of each suffix, the
 //!    longest first, then the table of routes without hosts. For a request without a host only the
 //!    last is searched.
-//! 7. In a table, the matches of all rules of its routes are tried in order of precedence: paths
+//! 8. In a table, the matches of all rules of its routes are tried in order of precedence: paths
 //!    of text alone before regular expressions before others; of others, at the first segment where
 //!    they differ, text before a parameter before any further segments; with a method before
 //!    without; more headers; more query parameters; earlier in the list of routes, rules and matches.
 //!    A rule without matches matches everything.
-//! 8. The first result that is not `NoMatch` decides: if it is `Indeterminate`, the request is
+//! 9. The first result that is not `NoMatch` decides: if it is `Indeterminate`, the request is
 //!    refused as `cannot_tell`; else its rule decides.
-//! 9. If none matches, the table's setting applies: decide by the Server's authorizations alone,
-//!    `no_route`, deny with a reason, or search the next table. After the last table there is
-//!    no next: `no_route`.
-//! 10. A route that only denies refuses with its reason; one for a path that was handed down and did
+//! 10. If none matches, the table's setting applies: decide by the Server's authorizations alone,
+//!     `no_route`, deny with a reason, or search the next table. After the last table there is
+//!     no next: `no_route`.
+//! 11. A route that only denies refuses with its reason; one for a path that was handed down and did
 //!     not arrive, with `not_delegated`.
-//! 11. The first of the route's own authorizations that holds permits; then, if it inherits, the
+//! 12. The first of the route's own authorizations that holds permits; then, if it inherits, the
 //!     first of the Server's; else `unauthorized`.
 //!
 //! **Effects on a permitted request**
@@ -135,7 +138,7 @@ fn has_attached_routes(policy: &ServerPolicy) -> bool {
     table.routes.iter().any(|route| match route.origin {
         Origin::Default | Origin::Probe => false,
         Origin::Objects(_) | Origin::Delegated(_) | Origin::Undelegated(_) => true,
-        Origin::Guard | Origin::Deny(_) => true,
+        Origin::Guard | Origin::Deny(_) | Origin::Unreadable(_) => true,
     })
 }
 
@@ -170,6 +173,9 @@ pub fn decide_request(
     });
     if let Some(index) = exempt {
         return exempted(policy, index);
+    }
+    if let Some(id) = unreadable(policy, request) {
+        return deny(Denied::RouteInvalid, Some(id));
     }
     for host in tables(policy, request.host) {
         if let Some((id, result)) = select(policy, host.as_ref(), request) {
@@ -211,9 +217,41 @@ fn has_obs_text(policy: &ServerPolicy, request: &RequestView<'_>) -> bool {
     matched_headers(policy).iter().any(|name| lines(name).any(|line| line.to_str().is_err()))
 }
 
+/// Returns the first rule of a route that comes before all others which the request fulfils or may
+/// fulfil.
+fn unreadable(policy: &ServerPolicy, request: &RequestView<'_>) -> Option<RuleId> {
+    let tables = tables(policy, request.host);
+    if let Some(Some(host)) = tables.first()
+        && matches!(policy.routes.hosts.get(host), Some(Unmatched::Deny(_)))
+    {
+        return None;
+    }
+    for (number, route) in (0_u32..).zip(&policy.routes.routes) {
+        let on_host = |host: &HostPattern| request.host.is_some_and(|own| host.admits(own));
+        if is_in_a_table(route) || !(route.hosts.is_empty() || route.hosts.iter().any(on_host)) {
+            continue;
+        }
+        for (rule, entry) in (0_u32..).zip(&route.rules) {
+            let meets = |wanted: &RequestMatch| {
+                matches::evaluate(&wanted.on_port(policy.paths), request) != MatchResult::NoMatch
+            };
+            if entry.matches.is_empty() || entry.matches.iter().any(meets) {
+                return Some(RuleId { route: number, rule });
+            }
+        }
+    }
+    None
+}
+
+/// Returns true unless the route comes before all tables.
+fn is_in_a_table(route: &Route) -> bool {
+    !matches!(route.origin, Origin::Unreadable(_))
+}
+
 /// The tables to ask, most specific first; the last is that of routes without hosts.
 fn tables(policy: &ServerPolicy, host: Option<&str>) -> Vec<Option<HostPattern>> {
-    let named = policy.routes.routes.iter().flat_map(|route| &route.hosts);
+    let routes = policy.routes.routes.iter().filter(|route| is_in_a_table(route));
+    let named = routes.flat_map(|route| &route.hosts);
     let all: BTreeSet<&HostPattern> = named.chain(policy.routes.hosts.keys()).collect();
     let mut found: Vec<_> =
         all.into_iter().filter(|pattern| host.is_some_and(|host| pattern.admits(host))).collect();
@@ -237,7 +275,7 @@ fn select(
     };
     let mut candidates: Vec<(&RequestMatch, RuleId)> = Vec::new();
     for (route, entry) in (0_u32..).zip(&policy.routes.routes) {
-        if !in_table(entry) {
+        if !is_in_a_table(entry) || !in_table(entry) {
             continue;
         }
         for (rule, entry) in (0_u32..).zip(&entry.rules) {
@@ -282,6 +320,7 @@ fn by_route(policy: &ServerPolicy, subject: &Subject<'_>, id: RuleId) -> Decisio
     match route.origin {
         Origin::Deny(reason) => return deny(reason, Some(id)),
         Origin::Undelegated(_) => return deny(Denied::NotDelegated, Some(id)),
+        Origin::Unreadable(_) => return deny(Denied::RouteInvalid, Some(id)),
         Origin::Objects(_) | Origin::Delegated(_) => {}
         Origin::Default | Origin::Probe | Origin::Guard => {}
     }

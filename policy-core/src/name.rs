@@ -117,6 +117,10 @@ pub enum Origin {
     /// denies what it matches as [`Denied::NotDelegated`]; its own grants and those of the Server
     /// do not count.
     Undelegated(Arc<DelegatedPath>),
+    /// An object with a match that cannot be read. The route has the conditions of such matches that
+    /// can be read. It denies what it matches as [`Denied::RouteInvalid`], before every other route
+    /// and whatever table the host names, because the match may have been meant for these requests.
+    Unreadable(ObjectRef),
 }
 
 /// A path of a host that was handed down a chain of objects.
@@ -150,7 +154,8 @@ impl Origin {
             | Self::Guard
             | Self::Deny(_)
             | Self::Delegated(_)
-            | Self::Undelegated(_) => true,
+            | Self::Undelegated(_)
+            | Self::Unreadable(_) => true,
             Self::Default | Self::Probe => false,
         }
     }
@@ -165,6 +170,7 @@ impl Origin {
         match self {
             Self::Objects(chain) => chain,
             Self::Delegated(path) | Self::Undelegated(path) => &path.chain,
+            Self::Unreadable(object) => std::slice::from_ref(object),
             Self::Default | Self::Probe | Self::Guard | Self::Deny(_) => &[],
         }
     }
@@ -173,8 +179,18 @@ impl Origin {
     pub fn delegated_path(&self) -> Option<&DelegatedPath> {
         match self {
             Self::Delegated(path) | Self::Undelegated(path) => Some(path),
-            Self::Objects(_) | Self::Default | Self::Probe | Self::Guard | Self::Deny(_) => None,
+            Self::Objects(_)
+            | Self::Default
+            | Self::Probe
+            | Self::Guard
+            | Self::Deny(_)
+            | Self::Unreadable(_) => None,
         }
+    }
+
+    /// Returns true if the route is looked at before all others, and in no table of a host.
+    pub(crate) fn comes_first(&self) -> bool {
+        matches!(self, Self::Unreadable(_))
     }
 
     /// The reason with which the route denies all that it matches; `None`: its grants decide.
@@ -182,6 +198,7 @@ impl Origin {
         match self {
             Self::Deny(reason) => Some(*reason),
             Self::Undelegated(_) => Some(Denied::NotDelegated),
+            Self::Unreadable(_) => Some(Denied::RouteInvalid),
             Self::Objects(_) | Self::Default | Self::Probe | Self::Guard | Self::Delegated(_) => {
                 None
             }
@@ -196,6 +213,7 @@ impl fmt::Display for Origin {
                 Some(object) => object.fmt(f),
                 None => f.write_str("none"),
             },
+            Self::Unreadable(object) => object.fmt(f),
             Self::Default => f.write_str("default default"),
             Self::Probe => f.write_str("default probe"),
             Self::Guard => f.write_str("default guard"),

@@ -283,6 +283,7 @@ fn the_generated_cases_reach_every_verdict() {
         "routes_invalid",
         "proxy_unsupported",
         "not_delegated",
+        "route_invalid",
         "exempted",
         "permitted by the route",
         "permitted by the Server for a route",

@@ -19,11 +19,11 @@ use policy_core::testing::{
     policy, route, set,
 };
 use policy_core::{
-    Decision, DefaultPolicy, DelegatedPath, Denial, Denied, Evaluator, Facts, HeaderMatch,
-    HostPattern, Identity, IdentityMatch, Memo, NetworkMatch, NetworkSymbol, OneOrMany, Origin,
-    PathHandling, PathPattern, Pattern, Predicate, Protocol, QueryMatch, RateLimit, RequestMatch,
-    Requirement, Route, Rule, ServerPolicy, Source, TargetFault, ThinVec, Unmatched, ValueMatch,
-    fold_mapped, naive,
+    Decision, DefaultPolicy, DelegatedPath, Denial, Denied, Evaluator, Exemption, Facts,
+    HeaderMatch, HostPattern, Identity, IdentityMatch, Memo, NetworkMatch, NetworkSymbol,
+    OneOrMany, Origin, PathHandling, PathPattern, Pattern, Predicate, Protocol, QueryMatch,
+    RateLimit, RequestMatch, Requirement, Route, Rule, ServerPolicy, Source, TargetFault, ThinVec,
+    Unmatched, ValueMatch, fold_mapped, naive,
 };
 use proptest::prelude::*;
 use std::num::NonZeroU32;
@@ -374,6 +374,40 @@ fn a_route_that_only_denies_says_why_and_names_itself() {
         Decision::Permit(_) => panic!("permitted"),
     }
     assert_eq!(outcome(&made, &OwnedRequest::get("/")), "any");
+}
+
+#[test]
+fn a_match_that_cannot_be_read_denies_before_every_route_and_on_every_table_but_a_closed_one() {
+    let mut made = table(vec![("any", prefix("/")), ("unreadable", prefix("/"))]);
+    made.authorizations = set(vec![grant("all", Vec::new())]);
+    let (open, closed) = (HostPattern::parse("a.io"), HostPattern::parse("tree.io"));
+    Arc::make_mut(&mut made.routes.routes[0]).hosts = [open, closed.clone()].into();
+    made.routes.hosts.insert(closed, Unmatched::Deny(Denied::NotDelegated));
+    let route = Arc::make_mut(&mut made.routes.routes[1]);
+    route.origin = Origin::Unreadable(object("HTTPRoute", "broken"));
+    let post = RequestMatch::everything().with_method(Some(http::Method::POST));
+    route.rules = [Rule { matches: [post].into(), effects: [].into_iter().collect() }].into();
+    let client = OwnedConnection::plaintext([10, 0, 0, 1]);
+    let reason = |made: &ServerPolicy, method: http::Method, host: Option<&str>| {
+        let host = host.map(str::to_owned);
+        let request = OwnedRequest { method, host, ..OwnedRequest::get("/any/path") };
+        match decide(made, &client, &request) {
+            Decision::Deny(denial) => Some((denial.reason, denial.route.map(|id| id.route))),
+            Decision::Permit(_) => None,
+        }
+    };
+    let refused = Some((Denied::RouteInvalid, Some(1)));
+    for host in [Some("a.io"), Some("b.io"), None] {
+        assert_eq!(reason(&made, http::Method::POST, host), refused, "{host:?}");
+    }
+    assert_eq!(reason(&made, http::Method::GET, Some("a.io")), None);
+    assert_eq!(reason(&made, http::Method::GET, None), Some((Denied::NoRoute, None)));
+    assert_eq!(reason(&made, http::Method::POST, Some("tree.io")), None, "the tree decides");
+    let everybody = grant("probe", Vec::new());
+    let request = Some(RequestMatch::everything());
+    made.exemptions = vec![Exemption { request, authorization: everybody }];
+    assert_eq!(reason(&made, http::Method::POST, Some("a.io")), None, "an exemption comes first");
+    assert!(made.objects().contains(&object("HTTPRoute", "broken")));
 }
 
 #[test]

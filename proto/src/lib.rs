@@ -17,6 +17,7 @@ mod hash;
 pub mod linkerd;
 pub mod native;
 pub mod transport;
+mod unreadable;
 mod unsupported;
 pub mod workload;
 

@@ -10,6 +10,7 @@ use crate::index::automaton::RegexCompiler;
 use crate::index::bounds::BuildError;
 use crate::index::candidates::NONE;
 use crate::index::routes::{LayeredRoutes, MatchEntry, RouteList, RouteMatch, Routes};
+use crate::index::unreadable::UnreadableRoute;
 use crate::index::{at, next_id};
 use crate::matching::RequestMatch;
 use crate::policy::{RouteTable, ServerPolicy};
@@ -33,6 +34,8 @@ struct Base {
     sorted: Box<[u32]>,
     /// The room between two ranks.
     gap: u32,
+    /// The routes that come before all others.
+    unreadable: Box<[UnreadableRoute]>,
 }
 
 /// The difference to the [`Base`].
@@ -53,9 +56,14 @@ impl RouteIndex {
     ) -> Result<Self, BuildError> {
         let RouteTable { routes: table, hosts, otherwise } = &policy.routes;
         let paths = policy.paths;
-        let mut routes = Vec::with_capacity(table.len());
+        let (mut routes, mut unreadable) = (Vec::with_capacity(table.len()), Vec::new());
         for (number, route) in table.iter().enumerate() {
-            routes.push((next_id(number, "route table")?, &**route));
+            let number = next_id(number, "route table")?;
+            if route.origin.comes_first() {
+                unreadable.push(UnreadableRoute::new(number, route, paths, compiler)?);
+            } else {
+                routes.push((number, &**route));
+            }
         }
         let otherwise = *otherwise;
         let listed = RouteList { routes: &routes, hosts, otherwise, all_hosts: true, paths };
@@ -80,12 +88,14 @@ impl RouteIndex {
         };
         let routes = Routes::build(listed, rank, compiler)?;
         let policy = Arc::clone(policy);
-        let base = Base { policy, routes, sorted: sorted.into(), gap };
+        let unreadable = unreadable.into();
+        let base = Base { policy, routes, sorted: sorted.into(), gap, unreadable };
         Ok(Self { base: Arc::new(base), overlay: None })
     }
 
     /// Returns the index of `table`, derived from this one by `change`. `None` if they have too
-    /// little in common. Both must handle paths alike.
+    /// little in common, or if one of them has routes that come before all others. Both must handle
+    /// paths alike.
     pub(crate) fn changed_to(
         &self,
         table: &RouteTable,
@@ -94,6 +104,10 @@ impl RouteIndex {
         let base = &self.base;
         let old = &base.policy.routes;
         if old.hosts != table.hosts || old.otherwise != table.otherwise {
+            return Ok(None);
+        }
+        let mut fresh = change.inserted().iter().filter_map(|place| table.routes.get(*place));
+        if !base.unreadable.is_empty() || fresh.any(|route| route.origin.comes_first()) {
             return Ok(None);
         }
         let since = match &self.overlay {
@@ -132,8 +146,15 @@ impl RouteIndex {
 
     /// Returns the result of the routes for `request`.
     pub(crate) fn find(&self, request: &RequestView<'_>) -> RouteMatch {
+        let base = &self.base.routes;
+        if !self.base.unreadable.is_empty() && !base.is_closed(request.host) {
+            let mut unreadable = self.base.unreadable.iter();
+            if let Some(id) = unreadable.find_map(|route| route.find(request)) {
+                return RouteMatch::Rule(id);
+            }
+        }
         let overlay = self.overlay.as_ref().map(|overlay| (&overlay.routes, &*overlay.places));
-        LayeredRoutes { base: &self.base.routes, overlay }.find(request)
+        LayeredRoutes { base, overlay }.find(request)
     }
 
     /// The policy that was indexed as a whole.

@@ -1,12 +1,12 @@
-//! Exemptions, compiled. They are few and tried in order.
+//! Exemptions, compiled.
 
 use crate::authorization::Authorization;
 use crate::decision::RuleId;
-use crate::index::automaton::{CompiledRegex, RegexCompiler};
-use crate::index::request_predicates::RequestPredicates;
+use crate::index::automaton::RegexCompiler;
+use crate::index::single::CompiledMatch;
 use crate::match_result::MatchResult;
-use crate::matching::{PathPattern, RequestMatch};
-use crate::policy::Exemption;
+use crate::matching::RequestMatch;
+use crate::policy::{Exemption, PathHandling};
 use crate::request::{RequestView, Subject};
 use std::sync::Arc;
 
@@ -15,15 +15,8 @@ use std::sync::Arc;
 pub(crate) struct CompiledExemption {
     /// Its place in the policy.
     pub(crate) index: u32,
-    path: Path,
-    wanted: RequestPredicates,
+    wanted: CompiledMatch,
     pub(crate) authorization: Arc<Authorization>,
-}
-
-#[derive(Debug)]
-enum Path {
-    Pattern(PathPattern),
-    Regex(Arc<CompiledRegex>),
 }
 
 impl CompiledExemption {
@@ -31,24 +24,16 @@ impl CompiledExemption {
         index: u32,
         exemption: &Exemption,
         request: &RequestMatch,
-        compiler: &mut RegexCompiler,
+        (paths, compiler): (PathHandling, &mut RegexCompiler),
     ) -> Self {
-        let path = match &request.path {
-            PathPattern::Regex(pattern) => Path::Regex(compiler.single(pattern)),
-            PathPattern::Segments { .. } => Path::Pattern(request.path.clone()),
-        };
         // Exemptions have no rule; the id is never shown.
-        let wanted = RequestPredicates::new(request, RuleId { route: 0, rule: 0 }, compiler);
-        Self { index, path, wanted, authorization: exemption.authorization.clone() }
+        let id = RuleId { route: 0, rule: 0 };
+        let wanted = CompiledMatch::new(request, id, paths, compiler);
+        Self { index, wanted, authorization: exemption.authorization.clone() }
     }
 
     /// Returns true if it permits this request of `subject`, whose path is in match form.
     pub(crate) fn holds(&self, subject: &Subject<'_>, request: &RequestView<'_>) -> bool {
-        let path = match &self.path {
-            Path::Pattern(pattern) => pattern.admits(request.path),
-            Path::Regex(single) => single.matches(request.path),
-        };
-        path && self.wanted.evaluate(request) == MatchResult::Match
-            && self.authorization.holds(subject)
+        self.wanted.evaluate(request) == MatchResult::Match && self.authorization.holds(subject)
     }
 }

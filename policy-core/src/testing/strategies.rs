@@ -186,12 +186,13 @@ fn any_delegated_path() -> impl Strategy<Value = Arc<DelegatedPath>> {
 
 fn any_route() -> impl Strategy<Value = Route> {
     let origin = prop_oneof![
-        9 => (0_u8..9).prop_map(|n| {
+        36 => (0_u8..9).prop_map(|n| {
             Origin::Objects([object("HTTPRoute", &n.to_string())].into())
         }),
-        1 => Just(Origin::Deny(Denied::ProxyUnsupported)),
-        2 => any_delegated_path().prop_map(Origin::Delegated),
-        1 => any_delegated_path().prop_map(Origin::Undelegated),
+        4 => Just(Origin::Deny(Denied::ProxyUnsupported)),
+        8 => any_delegated_path().prop_map(Origin::Delegated),
+        4 => any_delegated_path().prop_map(Origin::Undelegated),
+        2 => (0_u8..9).prop_map(|n| Origin::Unreadable(object("HTTPRoute", &n.to_string()))),
     ];
     let rule = prop_oneof![
         4 => vec(any_match(), 0..3),

@@ -311,6 +311,7 @@ fn denied(reason: Denied) -> Wording {
         | Denied::ProtocolMismatch
         | Denied::ServerInvalid
         | Denied::RoutesInvalid
+        | Denied::RouteInvalid
         | Denied::ProxyUnsupported
         | Denied::NotDelegated
         | Denied::PortUndeclared => wording(code::PERMISSION_DENIED),
@@ -403,6 +404,7 @@ pub fn status_of(reason: Denied) -> StatusCode {
         | Denied::ProtocolMismatch
         | Denied::ServerInvalid
         | Denied::RoutesInvalid
+        | Denied::RouteInvalid
         | Denied::ProxyUnsupported
         | Denied::NotDelegated
         | Denied::PortUndeclared
@@ -448,6 +450,7 @@ mod tests {
             (D::ProtocolMismatch, 403, "7"),
             (D::ServerInvalid, 403, "7"),
             (D::RoutesInvalid, 403, "7"),
+            (D::RouteInvalid, 403, "7"),
             (D::ProxyUnsupported, 403, "7"),
             (D::PortUndeclared, 403, "7"),
             (D::PolicyPending, 503, "14"),

@@ -5,6 +5,7 @@ use super::grant::Grants;
 use super::options::EncodeOptions;
 use super::{exemption, meta, network, route, tree};
 use crate::linkerd::{inbound, net};
+use crate::unreadable;
 use crate::unsupported::{Part, Report, Unsupported};
 use policy_core::network::Facts;
 use policy_core::policy::{InformationalHeaders, Protocol, ServerPolicy};
@@ -61,9 +62,12 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
         effects: _,
         withheld: _,
     } = policy;
-    let sent = match protocol.is_http() {
-        true => tree::expressible(policy, grants.options(), grants.report()),
-        false => Cow::Borrowed(policy),
+    let sent = if !protocol.is_http() {
+        Cow::Borrowed(policy)
+    } else if let Some(closed) = unreadable::closed(policy, grants.report()) {
+        Cow::Owned(closed)
+    } else {
+        tree::expressible(policy, grants.options(), grants.report())
     };
     let policy = &*sent;
     let server = grants.server(authorizations);

@@ -75,6 +75,7 @@ pub(super) fn route(origin: &Origin) -> Metadata {
             Some(object) => delegated(object, &path.prefix),
             None => built_in("guard"),
         },
+        Origin::Unreadable(object) => resource(object, object.kind().to_string()),
         Origin::Default => built_in("default"),
         Origin::Probe => built_in("probe"),
         Origin::Guard => built_in("guard"),

@@ -1123,7 +1123,7 @@ pub mod effect {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Origin {
     /// Exactly one is set.
-    #[prost(oneof = "origin::Kind", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "origin::Kind", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub kind: ::core::option::Option<origin::Kind>,
 }
 /// Nested message and enum types in `Origin`.
@@ -1170,6 +1170,11 @@ pub mod origin {
         /// the port's, do not count.
         #[prost(message, tag = "7")]
         Undelegated(DelegatedPath),
+        /// An object with a match that cannot be read. The route denies what it matches as `route_invalid`,
+        /// before every other route and whatever table the host names, but on no host whose most specific
+        /// table denies what it does not match. Grants, its own and the port's, do not count.
+        #[prost(message, tag = "8")]
+        Unreadable(super::ObjectRef),
     }
 }
 /// One rule of a route: it applies when any of its matches does.

@@ -1,6 +1,7 @@
 //! Downgrade of a policy for a client that lacks features: it never permits more, and every
 //! omission is reported.
 
+use crate::unreadable;
 use crate::unsupported::{Part, Report, Unsupported};
 use policy_core::authorization::{Authorization, AuthorizationSet};
 use policy_core::decision::Denied;
@@ -41,6 +42,17 @@ struct Downgrade<'m> {
 
 impl Downgrade<'_> {
     fn policy(&mut self, policy: &ServerPolicy) -> ServerPolicy {
+        if self.missing.contains(&Feature::UnreadableMatches)
+            && let Some(closed) = unreadable::closed(policy, &mut self.report)
+        {
+            return self.readable(&closed);
+        }
+        self.readable(policy)
+    }
+
+    /// The same of a policy in which no route comes before all others that the client cannot place
+    /// there.
+    fn readable(&mut self, policy: &ServerPolicy) -> ServerPolicy {
         // A pattern or a host's table has no narrower form: without it, other routes would decide
         // on the same requests. A filter of the Server may be what keeps requests, or a header of
         // theirs, from the workload.
@@ -107,8 +119,9 @@ impl Downgrade<'_> {
     /// The reason as a client that knows reasons can read it. One that is not known there would refuse
     /// the whole policy.
     fn reason(&self, reason: Denied) -> Denied {
-        let is_unknown =
-            reason == Denied::NotDelegated && self.missing.contains(&Feature::Delegation);
+        let lacks = |feature| self.missing.contains(&feature);
+        let is_unknown = (reason == Denied::NotDelegated && lacks(Feature::Delegation))
+            || (reason == Denied::RouteInvalid && lacks(Feature::UnreadableMatches));
         if is_unknown { Denied::Unauthorized } else { reason }
     }
 
@@ -275,7 +288,8 @@ impl Downgrade<'_> {
             | Origin::Probe
             | Origin::Guard
             | Origin::Delegated(_)
-            | Origin::Undelegated(_) => origin.clone(),
+            | Origin::Undelegated(_)
+            | Origin::Unreadable(_) => origin.clone(),
         }
     }
 

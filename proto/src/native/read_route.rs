@@ -150,6 +150,7 @@ fn origin(names: &Interner, origin: &m::Origin) -> Result<Origin> {
         Kind::Deny(reason) => Origin::Deny(denied(reason).at("deny")?),
         Kind::Delegated(path) => Origin::Delegated(delegated(names, path).at("delegated")?),
         Kind::Undelegated(path) => Origin::Undelegated(delegated(names, path).at("undelegated")?),
+        Kind::Unreadable(named) => Origin::Unreadable(object(names, named)),
     })
 }
 

@@ -132,6 +132,7 @@ pub(super) fn origin(origin: &Origin) -> m::Origin {
         Origin::Deny(reason) => Kind::Deny(reason.as_str().to_owned()),
         Origin::Delegated(path) => Kind::Delegated(delegated(path)),
         Origin::Undelegated(path) => Kind::Undelegated(delegated(path)),
+        Origin::Unreadable(named) => Kind::Unreadable(object(named)),
     };
     m::Origin { kind: Some(kind) }
 }

@@ -69,6 +69,7 @@ pub(super) fn route(labels: &mut Labels, route: Option<&Route>, detail: Detail) 
                 None => builtin("none"),
             }
         }
+        Some(Origin::Unreadable(object)) => object_names(object, str::to_owned),
         Some(Origin::Probe) => builtin("probe"),
         Some(Origin::Guard) => builtin("guard"),
         Some(Origin::Deny(reason)) => builtin(reason.as_str()),
