@@ -209,10 +209,11 @@ const REFERENCE_GRANT: KindSpec = KindSpec {
     // The Gateway API gives it none.
     status: None,
     admission: Admission::Grant,
+    claims: reference_grant::claims,
     ..policy(
         gateway("ReferenceGrant", "referencegrants", &["refgrant"]),
         &["v1", "v1beta1"],
-        |it| unclaimed(reference_grant::read(it)),
+        reference_grant::read,
     )
 };
 

@@ -2,7 +2,7 @@
 
 use crate::kind::Kind;
 use crate::object::{Body, FieldError, Object};
-use crate::resource::{GrantFrom, GrantTo, Resource};
+use crate::resource::{ClaimedFrom, GrantClaims, GrantFrom, GrantTo, Resource};
 use crate::spec::{
     ClientReference, Conditions, Field, KindSpec, ObjectReference, ReferenceField, Scope, Watched,
 };
@@ -160,6 +160,24 @@ impl GrantTo {
         self.group.eq_ignore_ascii_case(group)
             && *self.kind == *kind
             && self.name.as_ref().is_none_or(|own| **own == *name)
+    }
+}
+
+impl ClaimedFrom {
+    /// True if a correction of the entry may admit objects of this kind and namespace.
+    pub fn may_admit(&self, kind: Kind, namespace: &str) -> bool {
+        let Self { of, namespace: own } = self;
+        let Some((group, name)) = of else { return **own == *namespace };
+        let (group, kind_name) = (group.clone(), name.clone());
+        let entry = GrantFrom { group, kind: kind_name, namespace: own.clone() };
+        entry.admits(kind, namespace)
+    }
+}
+
+impl GrantClaims {
+    /// True if a correction may offer this object.
+    pub fn may_offer(&self, group: &str, kind: &str, name: &str) -> bool {
+        self.to_unread || self.to.iter().any(|entry| entry.offers(group, kind, name))
     }
 }
 

@@ -1,7 +1,8 @@
 //! An object as the index holds it: metadata, and a body that is valid or keeps its claims.
 
 use crate::resource::{
-    ParentRef, PolicyTarget, PortRef, Recorded, Resource, ServerRef, WorkloadSelector,
+    GrantClaims, PolicyTarget, PortRef, Recorded, Resource, RouteClaims, ServerRef,
+    WorkloadSelector,
 };
 use policy_core::HostPattern;
 use std::collections::BTreeMap;
@@ -62,6 +63,8 @@ pub struct Invalid {
 pub enum Claims {
     /// Nothing.
     Nothing,
+    /// The routes of other namespaces that it may have permitted, which deny what they match.
+    ReferenceGrant(GrantClaims),
     /// Ports, which it denies with `server_invalid`.
     Server {
         /// Workloads; unreadable: every workload of the namespace.
@@ -69,15 +72,8 @@ pub enum Claims {
         /// Port; unreadable: every port that no older Server owns.
         port: Option<PortRef>,
     },
-    /// Servers, which stay route-bound.
-    Route {
-        /// The parents that could be read.
-        parents: Vec<ParentRef>,
-        /// The hosts that could be read, which stay closed where it is a child of InboundRoutes.
-        hostnames: Vec<HostPattern>,
-        /// True if a parent could not be read: it may have been any Server of the namespace.
-        unread: bool,
-    },
+    /// Servers, which stay route-bound, and the requests that it denies there.
+    Route(Box<RouteClaims>),
     /// Hosts and Servers, which stay closed but for what other objects permit on them.
     InboundRoute {
         /// The hosts that could be read, its own and those that it would be delegated.

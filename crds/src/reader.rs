@@ -195,11 +195,16 @@ impl<'a> JsonNode<'a> {
 
     /// Runs `read` and gives its result only if it reported nothing.
     pub(crate) fn clean<T>(&self, read: impl FnOnce(&Self) -> Option<T>) -> Option<T> {
+        let (value, clean) = self.examined(read);
+        value.filter(|_| clean)
+    }
+
+    /// Runs `read` and gives its result, and true if it reported nothing.
+    pub(crate) fn examined<T>(&self, read: impl FnOnce(&Self) -> T) -> (T, bool) {
         let before = self.errors.count();
         let value = read(self);
         // At the cap nothing is added any more, so nothing counts as clean.
-        let clean = before == self.errors.count() && before < MAX_ERRORS;
-        value.filter(|_| clean)
+        (value, before == self.errors.count() && before < MAX_ERRORS)
     }
 }
 
@@ -240,6 +245,11 @@ impl<'a> Fields<'a> {
             let path = join_key(&self.path, key);
             (key.as_str(), JsonNode { value, path, errors: self.errors })
         })
+    }
+
+    /// Returns true if there is a field that is not one of `names`.
+    pub(crate) fn has_unknown(&self, names: &[&str]) -> bool {
+        self.map.keys().any(|key| !names.contains(&key.as_str()))
     }
 
     /// Reports each field that is not one of `names`.

@@ -29,7 +29,7 @@ pub use crate::route_selector::{
     Inexpressible, LabelKey, RouteLabels, RouteSelector, SelectableRoute, Selection,
     SelectorExpression, included,
 };
-pub use crate::routes::{ParentRef, RouteResource, RouteRule, UnsupportedFilter};
+pub use crate::routes::{ParentRef, RouteClaims, RouteResource, RouteRule, UnsupportedFilter};
 pub use crate::target::PolicyTarget;
 
 /// A valid body.
@@ -287,6 +287,26 @@ pub struct GrantTo {
     pub kind: Arc<str>,
     /// Name; absent: every object of the kind.
     pub name: Option<Arc<str>>,
+}
+
+/// The parts of an invalid ReferenceGrant that could be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrantClaims {
+    /// The entries whose namespace could be read.
+    pub from: Vec<ClaimedFrom>,
+    /// The entries that could be read whole.
+    pub to: Vec<GrantTo>,
+    /// True if another entry could not: it may have been any object.
+    pub to_unread: bool,
+}
+
+/// Objects that an invalid ReferenceGrant may have permitted to refer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimedFrom {
+    /// API group and kind; unreadable: any.
+    pub of: Option<(Arc<str>, Arc<str>)>,
+    /// Namespace.
+    pub namespace: Arc<str>,
 }
 
 /// ExternalWorkload (1.8).

@@ -37,6 +37,44 @@ impl RouteResource {
     }
 }
 
+/// The parts of an invalid route that could be read. It permits nothing, and nothing that it may have
+/// been meant to refuse is permitted by others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteClaims {
+    /// The parents that could be read.
+    pub parents: Vec<ParentRef>,
+    /// True if a parent could not be read: it may have been any Server of the namespace.
+    pub unread: bool,
+    /// The hosts that could be read, which stay closed where it is a child of InboundRoutes.
+    pub hostnames: Vec<HostPattern>,
+    /// True if a host could not be read: it may have been any host.
+    pub any_host: bool,
+    /// The matches that could be read, in their order. They keep their place, and deny.
+    pub matches: Vec<RequestMatch>,
+    /// Of each match that could not be read, the conditions that could. They deny before every other
+    /// route. Of a match whose hosts could not be read, all conditions.
+    pub unreadable: Vec<RequestMatch>,
+}
+
+impl RouteClaims {
+    /// The claims of a route of which nothing could be read.
+    pub(crate) fn of_nothing() -> Self {
+        let unreadable = vec![RequestMatch::everything()];
+        Self { unread: true, any_host: true, unreadable, ..Self::default() }
+    }
+
+    /// The claims of a valid route whose file can no longer be read.
+    pub(crate) fn of(route: &RouteResource) -> Self {
+        let matches = route.rules.iter().flat_map(|rule| &rule.matches);
+        Self {
+            parents: route.parents.clone(),
+            hostnames: route.hostnames.clone(),
+            matches: matches.cloned().collect(),
+            ..Self::default()
+        }
+    }
+}
+
 /// A filter of a type that the Gateway API has and that is not applied here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsupportedFilter {

@@ -16,21 +16,26 @@ use crate::kind::Kind;
 use crate::object::{Body, Claims, FieldError, Invalid, Object, ObjectKey};
 use crate::parse::input::{Draft, Input};
 use crate::parse::{duration, hostnames};
-use crate::reader::{AllowedFields, Fields, JsonNode, quote};
-use crate::resource::{ParentRef, Resource, RouteResource, RouteRule, UnsupportedFilter};
+use crate::reader::{Fields, JsonNode, quote};
+use crate::resource::{
+    ParentRef, Resource, RouteClaims, RouteResource, RouteRule, UnsupportedFilter,
+};
 use crate::spec::{Field, ObjectReference, ReferenceTarget};
 use dialect::Dialect;
-use policy_core::{ObjectRef, PathPattern, RequestMatch, WrittenMatch};
+use policy_core::{FilterKind, ObjectRef, PathPattern, RequestMatch, WrittenMatch};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub(super) use definition::definition;
 pub(super) use remark::remarks;
 
+/// The fields of the spec.
+const SPEC: &[&str] = &["parentRefs", "hostnames", "rules"];
+
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let dialect = Dialect::of(input);
-    let Some(spec) = input.spec(dialect.growing(&["parentRefs", "hostnames", "rules"])) else {
-        return (None, Claims::Route { parents: Vec::new(), hostnames: Vec::new(), unread: true });
+    let Some(spec) = input.spec(dialect.growing(SPEC)) else {
+        return (None, Claims::Route(Box::new(RouteClaims::of_nothing())));
     };
     let (parents, unread) = parent::parents(&spec, dialect);
     if parents.iter().any(parent::is_outbound) {
@@ -38,23 +43,40 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
     }
     let (hostnames, all) = hostnames::hostnames(&spec);
     let mut beside = Beside::of(&input.meta.key.namespace);
-    let rules = rules(&spec, dialect, &mut beside);
-    let Beside { namespace: _, unsupported, foreign_backends } = beside;
-    let foreign_backends = foreign_backends.into_iter().collect();
-    let claims = Claims::Route { parents: parents.clone(), hostnames: hostnames.clone(), unread };
-    let route = rules.filter(|_| all).map(|rules| {
-        Resource::Route(RouteResource { parents, hostnames, rules, unsupported, foreign_backends })
-    });
-    (route, claims)
+    // An unknown field may be the misspelt name of one that is absent.
+    let is_misspelt = dialect.refuses_unknown() && spec.has_unknown(SPEC);
+    let absent = |name: &str| is_misspelt && spec.get(name).is_none();
+    let rules = rules(&spec, dialect, &mut beside, is_misspelt);
+    if spec.errors().count() == 0 && rules.iter().all(ReadRule::is_whole) {
+        let Beside { namespace: _, unsupported, foreign_backends } = beside;
+        let foreign_backends = foreign_backends.into_iter().collect();
+        let rules = rules.into_iter().filter_map(ReadRule::whole).collect();
+        let route = RouteResource { parents, hostnames, rules, unsupported, foreign_backends };
+        return (Some(Resource::Route(route)), Claims::Nothing);
+    }
+    let mut claims = RouteClaims {
+        parents,
+        unread: unread || absent("parentRefs"),
+        hostnames,
+        any_host: !all || absent("hostnames"),
+        ..RouteClaims::default()
+    };
+    for rule in rules {
+        // Of any host, a match may come before those of each host.
+        let readable = if claims.any_host { &mut claims.unreadable } else { &mut claims.matches };
+        readable.extend(rule.matches);
+        claims.unreadable.extend(rule.unreadable);
+    }
+    (None, Claims::Route(Box::new(claims)))
 }
 
-/// A route of which nothing could be read may have named any Server of its namespace.
+/// The claims of a route that was valid. One of which nothing could be read may have named any Server
+/// of its namespace.
 pub(super) fn claims(resource: Option<&Resource>) -> Claims {
-    let Some(Resource::Route(route)) = resource else {
-        return Claims::Route { parents: Vec::new(), hostnames: Vec::new(), unread: true };
-    };
-    let (parents, hostnames) = (route.parents.clone(), route.hostnames.clone());
-    Claims::Route { parents, hostnames, unread: false }
+    Claims::Route(Box::new(match resource {
+        Some(Resource::Route(route)) => RouteClaims::of(route),
+        Some(_) | None => RouteClaims::of_nothing(),
+    }))
 }
 
 /// The Servers and InboundRoutes among its parents, valid or not, and its backends in other namespaces.
@@ -63,8 +85,8 @@ pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
         Body::Valid(Resource::Route(route)) => {
             (&route.parents[..], false, &route.foreign_backends[..])
         }
-        Body::Invalid(Invalid { claims: Claims::Route { parents, unread, .. }, .. }) => {
-            (&parents[..], *unread, &[][..])
+        Body::Invalid(Invalid { claims: Claims::Route(claims), .. }) => {
+            (&claims.parents[..], claims.unread, &[][..])
         }
         Body::Valid(_) | Body::Invalid(_) => (&[][..], false, &[][..]),
     };
@@ -103,72 +125,123 @@ impl<'a> Beside<'a> {
     }
 }
 
+/// A rule, as far as it can be read.
+#[derive(Default)]
+struct ReadRule {
+    /// The matches that can be read.
+    matches: Vec<RequestMatch>,
+    /// Of each other match, the conditions that can be read.
+    unreadable: Vec<RequestMatch>,
+    /// Filters and timeout, if both can be read.
+    rest: Option<(Vec<FilterKind>, Option<Duration>)>,
+}
+
+impl ReadRule {
+    /// A rule of which nothing can be read.
+    fn unreadable(dialect: Dialect) -> Self {
+        Self { unreadable: vec![dialect.everything()], ..Self::default() }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.unreadable.is_empty() && self.rest.is_some()
+    }
+
+    fn whole(self) -> Option<RouteRule> {
+        let Self { matches, unreadable: _, rest } = self;
+        rest.map(|(filters, timeout)| RouteRule { matches, filters, timeout })
+    }
+}
+
 /// The rules; empty: the route matches nothing. The schema of an HTTPRoute has a default that matches
 /// everything and applies if the field is absent, not if the list is empty. The schema of a GRPCRoute
 /// has none.
-fn rules(spec: &Fields<'_>, dialect: Dialect, beside: &mut Beside<'_>) -> Option<Vec<RouteRule>> {
+fn rules(
+    spec: &Fields<'_>,
+    dialect: Dialect,
+    beside: &mut Beside<'_>,
+    is_misspelt: bool,
+) -> Vec<ReadRule> {
     let Some(node) = spec.get("rules") else {
-        if dialect == Dialect::Grpc {
-            return Some(Vec::new());
+        if is_misspelt {
+            return vec![ReadRule::unreadable(dialect)];
         }
-        let matches = vec![RequestMatch::everything()];
-        return Some(vec![RouteRule { matches, filters: Vec::new(), timeout: None }]);
+        if dialect == Dialect::Grpc {
+            return Vec::new();
+        }
+        let (matches, rest) = (vec![RequestMatch::everything()], Some((Vec::new(), None)));
+        return vec![ReadRule { matches, rest, ..ReadRule::default() }];
     };
-    let list = node.list_up_to(16)?;
-    let rules: Vec<Option<RouteRule>> =
-        list.iter().map(|node| rule(node, dialect, beside)).collect();
-    rules.into_iter().collect()
+    match node.list_up_to(16) {
+        Some(list) => list.iter().map(|node| rule(node, dialect, beside)).collect(),
+        None => vec![ReadRule::unreadable(dialect)],
+    }
 }
 
-fn rule(node: &JsonNode<'_>, dialect: Dialect, beside: &mut Beside<'_>) -> Option<RouteRule> {
-    let known = match dialect {
-        Dialect::Policy { timeouts: true } => {
-            AllowedFields::Only(&["matches", "filters", "backendRefs", "timeouts"])
+fn rule(node: &JsonNode<'_>, dialect: Dialect, beside: &mut Beside<'_>) -> ReadRule {
+    let known: &[&str] = match dialect {
+        Dialect::Policy { timeouts: false } => &["matches", "filters", "backendRefs"],
+        Dialect::Policy { timeouts: true } | Dialect::Gateway | Dialect::Grpc => {
+            &["matches", "filters", "backendRefs", "timeouts"]
         }
-        Dialect::Policy { timeouts: false } => {
-            AllowedFields::Only(&["matches", "filters", "backendRefs"])
-        }
-        Dialect::Gateway | Dialect::Grpc => AllowedFields::Any,
     };
-    let fields = node.fields(known)?;
-    let matches = matches(&fields, dialect);
+    let Some(fields) = node.fields(dialect.growing(known)) else {
+        return ReadRule::unreadable(dialect);
+    };
+    let mut read = match fields.get("matches") {
+        // An unknown field may be the misspelt name of this one.
+        None if dialect.refuses_unknown() && fields.has_unknown(known) => {
+            ReadRule::unreadable(dialect)
+        }
+        node => matches(node, dialect),
+    };
     let filters = filter::filters(&fields, dialect, &mut beside.unsupported);
     let timeout = timeout(&fields, dialect);
     let named = backends(&fields, dialect).into_iter();
     let foreign = named.filter(|backend| backend.namespace() != beside.namespace);
     beside.foreign_backends.extend(foreign);
-    let (matches, filters) = (matches?, filters?);
-    if !filter::prefix_replaced(&filters) || matches.iter().all(is_prefix) {
-        return Some(RouteRule { matches, filters, timeout: timeout? });
+    let (Some(filters), Some(timeout)) = (filters, timeout) else { return read };
+    if filter::prefix_replaced(&filters) && !read.matches.iter().all(is_prefix) {
+        let message = "`ReplacePrefixMatch` needs matches whose path is a `PathPrefix`";
+        fields.error_at("filters", message);
+        return read;
     }
-    fields.error_at("filters", "`ReplacePrefixMatch` needs matches whose path is a `PathPrefix`");
-    None
+    read.rest = Some((filters, timeout));
+    read
 }
 
 fn is_prefix(request: &RequestMatch) -> bool {
     matches!(request.path, PathPattern::Segments { rest: true, .. })
 }
 
-/// Absent and empty stand for the match that matches everything.
-fn matches(fields: &Fields<'_>, dialect: Dialect) -> Option<Vec<RequestMatch>> {
-    let everything = match dialect {
-        Dialect::Policy { .. } | Dialect::Gateway => RequestMatch::everything(),
-        Dialect::Grpc => RequestMatch::grpc(None, None).with_written(WrittenMatch::Nothing),
-    };
+/// The matches of a rule. Absent and empty stand for the match that matches everything.
+fn matches(node: Option<JsonNode<'_>>, dialect: Dialect) -> ReadRule {
+    let of = |matches| ReadRule { matches, ..ReadRule::default() };
     // The definition of an HTTPRoute fills in a match where there is no list.
-    let Some(node) = fields.get("matches") else { return Some(vec![everything]) };
-    let list = node.list_up_to(dialect.max_matches())?;
+    let Some(node) = node else {
+        let everything = dialect.everything();
+        return of(vec![match dialect {
+            Dialect::Policy { .. } | Dialect::Gateway => everything,
+            Dialect::Grpc => everything.with_written(WrittenMatch::Nothing),
+        }]);
+    };
+    let Some(list) = node.list_up_to(dialect.max_matches()) else {
+        return ReadRule::unreadable(dialect);
+    };
     if list.is_empty() {
-        return Some(vec![everything.with_written(WrittenMatch::Nothing)]);
+        return of(vec![dialect.everything().with_written(WrittenMatch::Nothing)]);
     }
-    let read: Vec<Option<RequestMatch>> = list
-        .iter()
-        .map(|node| match dialect {
+    let mut read = ReadRule::default();
+    for node in &list {
+        let one = match dialect {
             Dialect::Policy { .. } | Dialect::Gateway => http::request_match(node),
             Dialect::Grpc => grpc::request_match(node),
-        })
-        .collect();
-    read.into_iter().collect()
+        };
+        match one {
+            Ok(one) => read.matches.push(one),
+            Err(readable) => read.unreadable.push(readable),
+        }
+    }
+    read
 }
 
 /// `timeouts.request`; zero means none.

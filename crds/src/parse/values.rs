@@ -7,6 +7,12 @@ use policy_core::{HeaderMatch, Pattern, QueryMatch, ValueMatch};
 
 /// `headers`; absent and empty require nothing.
 pub(crate) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
+    let (headers, all) = readable_headers(fields);
+    all.then_some(headers)
+}
+
+/// The headers that can be read, and whether these are all.
+pub(crate) fn readable_headers(fields: &Fields<'_>) -> (Vec<HeaderMatch>, bool) {
     list(
         fields,
         "headers",
@@ -23,6 +29,12 @@ pub(crate) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
 
 /// `queryParams`; absent and empty require nothing.
 pub(crate) fn query(fields: &Fields<'_>) -> Option<Vec<QueryMatch>> {
+    let (query, all) = readable_query(fields);
+    all.then_some(query)
+}
+
+/// The query parameters that can be read, and whether these are all.
+pub(crate) fn readable_query(fields: &Fields<'_>) -> (Vec<QueryMatch>, bool) {
     list(
         fields,
         "queryParams",
@@ -37,27 +49,35 @@ pub(crate) fn query(fields: &Fields<'_>) -> Option<Vec<QueryMatch>> {
     )
 }
 
+/// The elements that can be read, and whether these are all. Of a name that appears twice, no element
+/// counts as read, because either may be mistaken.
 fn list<T>(
     fields: &Fields<'_>,
     name: &str,
     read: impl Fn(&Fields<'_>) -> Option<T>,
     same: impl Fn(&T, &T) -> bool,
-) -> Option<Vec<T>> {
-    let Some(node) = fields.get(name) else { return Some(Vec::new()) };
-    node.clean(|node| {
-        let mut found: Vec<T> = Vec::new();
-        for node in node.list_up_to(16)? {
-            let Some(fields) = node.fields(AllowedFields::Only(&["type", "name", "value"])) else {
-                continue;
-            };
-            let Some(item) = read(&fields) else { continue };
-            if found.iter().any(|other| same(other, &item)) {
+) -> (Vec<T>, bool) {
+    let Some(node) = fields.get(name) else { return (Vec::new(), true) };
+    node.examined(|node| {
+        let mut found: Vec<(T, bool)> = Vec::new();
+        for node in node.list_up_to(16).unwrap_or_default() {
+            let item = node.clean(|node| {
+                let fields = node.fields(AllowedFields::Only(&["type", "name", "value"]))?;
+                Some((read(&fields)?, fields))
+            });
+            let Some((item, fields)) = item else { continue };
+            let mut is_repeated = false;
+            for (_, repeated) in found.iter_mut().filter(|(other, _)| same(other, &item)) {
+                *repeated = true;
+                is_repeated = true;
+            }
+            if is_repeated {
                 // The Gateway API would only look at the first: the condition would be lost.
                 fields.error_at("name", "appears twice in one match, every name may only once");
             }
-            found.push(item);
+            found.push((item, is_repeated));
         }
-        Some(found)
+        found.into_iter().filter(|(_, repeated)| !repeated).map(|(item, _)| item).collect()
     })
 }
 

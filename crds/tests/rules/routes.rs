@@ -386,8 +386,9 @@ fn every_rule_of_a_parent_is_checked() {
 #[test]
 fn an_invalid_route_claims_every_parent_that_can_be_read() {
     let parents = |spec: &str| match claims(object(POLICY, "HTTPRoute", spec)) {
-        Claims::Route { parents, .. } => {
-            parents.iter().map(|p| (p.name.to_string(), p.is_server())).collect::<Vec<_>>()
+        Claims::Route(claims) => {
+            let named = claims.parents.iter();
+            named.map(|p| (p.name.to_string(), p.is_server())).collect::<Vec<_>>()
         }
         other => panic!("{other:?}"),
     };
@@ -408,7 +409,7 @@ fn an_invalid_route_claims_every_parent_that_can_be_read() {
 #[test]
 fn a_route_whose_parents_cannot_all_be_read_says_so() {
     let unread = |spec: &str| match claims(object(POLICY, "HTTPRoute", spec)) {
-        Claims::Route { unread, .. } => unread,
+        Claims::Route(claims) => claims.unread,
         other => panic!("{other:?}"),
     };
     for spec in [
@@ -428,7 +429,8 @@ fn a_route_whose_parents_cannot_all_be_read_says_so() {
 #[test]
 fn a_forgotten_group_does_not_unbind_the_server() {
     let route = object(GATEWAY, "HTTPRoute", "parentRefs: [{kind: Server, name: a}]");
-    let Claims::Route { parents, .. } = claims(route) else { panic!() };
+    let Claims::Route(claims) = claims(route) else { panic!() };
+    let parents = claims.parents;
     assert!(parents.len() == 1 && parents[0].is_server(), "{parents:?}");
 }
 

@@ -15,6 +15,7 @@
 pub(crate) mod carried;
 pub(crate) mod condition;
 pub(crate) mod delegation;
+mod denying;
 pub(crate) mod destination;
 pub(crate) mod effective_servers;
 pub(crate) mod effects;

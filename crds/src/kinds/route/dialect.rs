@@ -3,6 +3,7 @@
 use crate::kind::Kind;
 use crate::parse::input::Input;
 use crate::reader::AllowedFields;
+use policy_core::RequestMatch;
 
 /// The API that a route is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,19 @@ impl Dialect {
         match self {
             Self::Policy { .. } => AllowedFields::Only(names),
             Self::Gateway | Self::Grpc => AllowedFields::Any,
+        }
+    }
+
+    /// True if an unknown field outside matches and filters is an error, too.
+    pub(super) fn refuses_unknown(self) -> bool {
+        matches!(self, Self::Policy { .. })
+    }
+
+    /// The match of a rule without matches.
+    pub(super) fn everything(self) -> RequestMatch {
+        match self {
+            Self::Policy { .. } | Self::Gateway => RequestMatch::everything(),
+            Self::Grpc => RequestMatch::grpc(None, None),
         }
     }
 

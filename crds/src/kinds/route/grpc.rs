@@ -1,24 +1,35 @@
 //! Matches of a GRPCRoute.
 
 use crate::parse::name::is_protobuf_name;
-use crate::parse::values::headers;
+use crate::parse::values::readable_headers;
 use crate::reader::{AllowedFields, Fields, JsonNode, quote};
 use policy_core::RequestMatch;
 
-pub(super) fn request_match(node: &JsonNode<'_>) -> Option<RequestMatch> {
-    let fields = node.fields(AllowedFields::Only(&["method", "headers"]))?;
-    let call = call(&fields);
-    let headers = headers(&fields);
-    let (service, method) = call?;
-    Some(RequestMatch::grpc(service, method).with_headers(headers?))
+/// The match.
+///
+/// # Errors
+/// The conditions that can be read, if some cannot.
+pub(super) fn request_match(node: &JsonNode<'_>) -> Result<RequestMatch, RequestMatch> {
+    let (request, whole) = node.examined(|node| {
+        let known = AllowedFields::Only(&["method", "headers"]);
+        let Some(fields) = node.fields(known) else { return RequestMatch::grpc(None, None) };
+        let (service, method) = call(&fields).unwrap_or((None, None));
+        let (headers, _) = readable_headers(&fields);
+        RequestMatch::grpc(service, method).with_headers(headers)
+    });
+    if whole { Ok(request) } else { Err(request) }
 }
 
 type Call<'a> = (Option<&'a str>, Option<&'a str>);
 
-/// Service and method; absent means any.
+/// Service and method, as far as they can be read; absent means any. `None` if their type cannot.
 fn call<'a>(fields: &Fields<'a>) -> Option<Call<'a>> {
     let Some(node) = fields.get("method") else { return Some((None, None)) };
-    let fields = node.fields(AllowedFields::Only(&["type", "service", "method"]))?;
+    const KNOWN: &[&str] = &["type", "service", "method"];
+    let fields = node.fields(AllowedFields::Only(KNOWN))?;
+    if fields.has_unknown(KNOWN) {
+        return None;
+    }
     let exact = match fields.get("type") {
         Some(node) => {
             let regex = node.choice(&[("Exact", false), ("RegularExpression", true)])?;
@@ -29,20 +40,18 @@ fn call<'a>(fields: &Fields<'a>) -> Option<Call<'a>> {
         }
         None => true,
     };
-    let part = |name: &str, dotted: bool| match fields.get(name) {
-        None => Some(None),
-        Some(node) => {
-            let text = node.text()?;
-            if !text.is_empty() && !is_protobuf_name(text, dotted) {
-                node.error(format!("{} is not the name of a gRPC {name}", quote(text)));
-                return None;
-            }
-            Some((!text.is_empty()).then_some(text))
+    let part = |name: &str, dotted: bool| {
+        let node = fields.get(name)?;
+        let text = node.text()?;
+        if !text.is_empty() && !is_protobuf_name(text, dotted) {
+            node.error(format!("{} is not the name of a gRPC {name}", quote(text)));
+            return None;
         }
+        (!text.is_empty()).then_some(text)
     };
+    let named = |name: &str| fields.get(name).is_some_and(|node| node.value() != "");
     let (service, method) = (part("service", true), part("method", false));
-    let (service, method) = (service?, method?);
-    if service.is_none() && method.is_none() {
+    if !named("service") && !named("method") {
         fields.error("at least one of `service` and `method` is required");
         return None;
     }

@@ -1,23 +1,33 @@
 //! Matches of an HTTPRoute.
 
 use crate::parse::path::path;
-use crate::parse::values::{self, headers, pattern, query};
-use crate::reader::{AllowedFields, Fields, JsonNode};
-use http::Method;
+use crate::parse::values::{self, pattern, readable_headers, readable_query};
+use crate::reader::{AllowedFields, JsonNode};
 use policy_core::{PathPattern, RequestMatch, WrittenMatch};
 
-pub(super) fn request_match(node: &JsonNode<'_>) -> Option<RequestMatch> {
-    let fields = node.fields(AllowedFields::Only(&["path", "method", "headers", "queryParams"]))?;
-    let path = path_match(&fields);
-    let method = method(&fields);
-    let headers = headers(&fields);
-    let query = query(&fields);
-    let (path, written) = path?;
-    let request = RequestMatch::new(path, method?, headers?, query?);
-    Some(match written {
-        Some(text) => request.with_written(WrittenMatch::Path(text.into())),
-        None => request,
-    })
+/// The match.
+///
+/// # Errors
+/// The conditions that can be read, if some cannot.
+pub(super) fn request_match(node: &JsonNode<'_>) -> Result<RequestMatch, RequestMatch> {
+    let known = AllowedFields::Only(&["path", "method", "headers", "queryParams"]);
+    let (request, whole) = node.examined(|node| {
+        let Some(fields) = node.fields(known) else { return RequestMatch::everything() };
+        let path = match fields.get("path") {
+            Some(node) => node.clean(path_match),
+            None => Some((PathPattern::prefix("/"), None)),
+        };
+        let method = fields.get("method").and_then(|node| values::method(&node));
+        let (headers, _) = readable_headers(&fields);
+        let (query, _) = readable_query(&fields);
+        let (path, written) = path.unwrap_or((PathPattern::prefix("/"), None));
+        let request = RequestMatch::new(path, method, headers, query);
+        match written {
+            Some(text) => request.with_written(WrittenMatch::Path(text.into())),
+            None => request,
+        }
+    });
+    if whole { Ok(request) } else { Err(request) }
 }
 
 #[derive(Clone, Copy)]
@@ -29,8 +39,7 @@ enum PathType {
 
 /// The pattern, and its text if the pattern has another one: hex digits in upper case, no slash at the
 /// end of a prefix.
-fn path_match<'a>(fields: &Fields<'a>) -> Option<(PathPattern, Option<&'a str>)> {
-    let Some(node) = fields.get("path") else { return Some((PathPattern::prefix("/"), None)) };
+fn path_match<'a>(node: &JsonNode<'a>) -> Option<(PathPattern, Option<&'a str>)> {
     let fields = node.fields(AllowedFields::Only(&["type", "value"]))?;
     let kind = match fields.get("type") {
         Some(node) => node.choice(&[
@@ -61,10 +70,4 @@ fn path_match<'a>(fields: &Fields<'a>) -> Option<(PathPattern, Option<&'a str>)>
             None
         }
     }
-}
-
-/// Absent: any method.
-fn method(fields: &Fields<'_>) -> Option<Option<Method>> {
-    let Some(node) = fields.get("method") else { return Some(None) };
-    values::method(&node).map(Some)
 }

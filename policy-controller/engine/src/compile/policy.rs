@@ -185,6 +185,7 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
             policy.deny = Some(Denied::RoutesInvalid);
             policy.routes.otherwise = Unmatched::Deny(Denied::RoutesInvalid);
         }
+        policy.routes.routes.extend_from_slice(&attached.first);
     }
     add_trees(cx, key, &mut policy);
     if protocol.is_http() {

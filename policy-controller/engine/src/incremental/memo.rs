@@ -33,8 +33,8 @@ use crate::query::grant::{
     ServerAuthorizationGrant, ServerGrants,
 };
 use crate::query::policy::{
-    AttachedRoutes, AttachedRoutesOf, CompiledRoute, GrpcRouteOf, PolicyOf, RateLimitOf,
-    ServerAuthorizationsOf, ServerBaseOf,
+    AttachedRoutes, AttachedRoutesOf, CompiledRoute, DenyingRoutes, DenyingRoutesOf, GrpcRouteOf,
+    PolicyOf, RateLimitOf, ServerAuthorizationsOf, ServerBaseOf,
 };
 use crate::query::port_ownership::{
     Claim, DisplacedServers, DisplacedServersOf, PortOwners, PortOwnersOf, SelectorKeys, ServersOf,
@@ -180,6 +180,7 @@ queries! {
     BoundRoutesOf => Arc<BoundRoutes>,
     ClassSelectionOf => Arc<ClassSelection>,
     AttachedRoutesOf => Arc<AttachedRoutes>,
+    DenyingRoutesOf => Arc<DenyingRoutes>,
     PrecedenceDifferencesOf => Arc<PrecedenceDifferences>,
     RateLimitOf => Option<(ObjectKey, Arc<RateLimit>)>,
     ServerBaseOf => Arc<ServerPolicy>,

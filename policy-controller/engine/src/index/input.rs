@@ -149,7 +149,7 @@ fn without_case(key: &ObjectKey) -> ObjectKey {
 pub(crate) fn parents(object: &Object) -> &[ParentRef] {
     match &object.body {
         Body::Valid(Resource::Route(route)) => &route.parents,
-        Body::Invalid(Invalid { claims: Claims::Route { parents, .. }, .. }) => parents,
+        Body::Invalid(Invalid { claims: Claims::Route(claims), .. }) => &claims.parents,
         Body::Valid(_) | Body::Invalid(_) => &[],
     }
 }

@@ -30,6 +30,19 @@ pub(crate) struct ServerAuthorizationsOf(pub(crate) ObjectKey);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CompiledRoute(pub(crate) ObjectKey);
 
+/// The requests that a route denies which permits nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct DenyingRoutesOf(pub(crate) ObjectKey);
+
+/// See [`DenyingRoutesOf`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct DenyingRoutes {
+    /// The matches that can be read, at their place among the routes of a Server.
+    pub(crate) placed: Option<Arc<Route>>,
+    /// The conditions that can be read of the other matches, before all routes.
+    pub(crate) first: Option<Arc<Route>>,
+}
+
 /// The routes attached to a Server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct AttachedRoutesOf(pub(crate) ObjectKey);
@@ -46,6 +59,8 @@ pub(crate) struct AttachedRoutes {
     /// Hosts of routes that others hold. Requests for them are denied: other routes must not decide
     /// about what these restricted.
     pub(crate) lost: BTreeSet<HostPattern>,
+    /// The routes of matches that cannot be read, which deny before all others.
+    pub(crate) first: Vec<Arc<Route>>,
 }
 
 /// The first GRPCRoute of a Server's own namespace that names it, valid or not. It takes the place of

@@ -12,9 +12,9 @@ use crate::query::reference::{
     ForeignReference, ForeignReferencesOf, GrantEntry, ReferencePermission,
 };
 use policy_core::ObjectRef;
-use policy_crds::resource::{Delegate, InboundAction, ReferenceGrant};
+use policy_crds::resource::{Delegate, GrantClaims, InboundAction, ReferenceGrant};
 use policy_crds::spec::{GrantRule, ReferenceField, ReferenceTarget};
-use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -117,6 +117,36 @@ pub(crate) fn is_permitted(
     })
 }
 
+/// True if an invalid ReferenceGrant may have permitted a reference. Nothing is permitted by it: what the
+/// object would have refused stays refused.
+pub(crate) fn was_permitted(
+    cx: &mut Context<'_>,
+    from: &ObjectKey,
+    field: Field,
+    to: &ObjectKey,
+) -> bool {
+    if from.namespace == to.namespace || from.kind.reference(field, to.kind).is_none() {
+        return false;
+    }
+    let named = Named::of(to);
+    let mut grants = cx.list(Kind::ReferenceGrant, &to.namespace);
+    grants.any(|object| {
+        claimed(object).is_some_and(|claims| {
+            let mut from_it = claims.from.iter();
+            from_it.any(|entry| entry.may_admit(from.kind, &from.namespace))
+                && claims.may_offer(named.group, named.kind, named.name)
+        })
+    })
+}
+
+/// The parts that can be read of an invalid ReferenceGrant.
+fn claimed(object: &Object) -> Option<&GrantClaims> {
+    match &object.body {
+        Body::Invalid(Invalid { claims: Claims::ReferenceGrant(claims), .. }) => Some(claims),
+        Body::Valid(_) | Body::Invalid(_) => None,
+    }
+}
+
 /// The objects that name `to` as their target, without those of other namespaces that may not.
 pub(crate) fn referrers<'a>(cx: &mut Context<'a>, to: &ObjectKey) -> Vec<&'a ObjectKey> {
     let edge = if to.kind.is_route() { Edge::route(to) } else { Edge::Target(to.clone()) };
@@ -128,14 +158,19 @@ pub(crate) fn referrers<'a>(cx: &mut Context<'a>, to: &ObjectKey) -> Vec<&'a Obj
     referring
 }
 
-/// The routes that name a Server as a parent: those of its namespace, and of namespaces with a grant.
+/// The routes that name a Server as a parent: those of its namespace, and of namespaces with a grant,
+/// valid or not.
 /// Routes of other namespaces are not examined, however many there are. Each reference is nonetheless
 /// [followed](follow) on its own.
 pub(crate) fn routes_naming<'a>(cx: &mut Context<'a>, server: &ObjectKey) -> Vec<&'a ObjectKey> {
     let mut routes = cx.edge(Edge::Parent(server.clone(), server.namespace.clone()));
-    let grants = cx.list(Kind::ReferenceGrant, &server.namespace);
-    let from = grants.filter_map(|object| content(object)).flat_map(|grant| &grant.from);
-    let namespaces: BTreeSet<&Arc<str>> = from.map(|from| &from.namespace).collect();
+    let mut namespaces: BTreeSet<&Arc<str>> = BTreeSet::new();
+    for object in cx.list(Kind::ReferenceGrant, &server.namespace) {
+        let valid = content(object).into_iter().flat_map(|grant| &grant.from);
+        namespaces.extend(valid.map(|from| &from.namespace));
+        let claimed = claimed(object).into_iter().flat_map(|claims| &claims.from);
+        namespaces.extend(claimed.map(|from| &from.namespace));
+    }
     for namespace in namespaces.into_iter().filter(|name| **name != server.namespace) {
         routes.extend(cx.edge(Edge::Parent(server.clone(), namespace.clone())));
     }

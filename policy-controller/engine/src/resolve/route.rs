@@ -2,15 +2,16 @@
 
 use super::carried::{Pairing, ignored_as_linkerd, no_effect, pairing};
 use super::delegation::{is_child, is_decided, lost_hosts, served_by};
+use super::denying::{denied_anywhere, denies_on, within_bounds};
 use super::effects::effects_on;
-use super::reference::{ReferenceError, follow, routes_naming};
+use super::reference::{ReferenceError, follow, routes_naming, was_permitted};
 use crate::behaviour::Behaviour;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
 use crate::query::delegation::TreeHostsOf;
 use crate::query::grant::{CreationOrder, RouteGrants};
-use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute};
+use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute, DenyingRoutesOf};
 use crate::query::requests::{BoundRoutesOf, DescribedRoute, DescribedRoutesOf};
 use policy_core::{
     AuthorizationSet, Filter, FilterKind, HostPattern, Origin, Route, RouteKind, Rule, Source,
@@ -115,45 +116,90 @@ fn group_route(cx: &mut Context<'_>, group: &Object) -> Arc<Route> {
     })
 }
 
+/// The routes of a Server while they are collected.
+#[derive(Default)]
+struct Collected {
+    attached: AttachedRoutes,
+    found: Vec<(bool, CreationOrder, Arc<Route>)>,
+}
+
+impl Collected {
+    /// Adds a route of an object, on the hosts that it may have on the Server.
+    fn add(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &Object,
+        route: Option<Arc<Route>>,
+        server: &ObjectKey,
+    ) {
+        let lost = &mut self.attached.lost;
+        let Some(route) = route.and_then(|route| on_held_hosts(cx, route, server, lost)) else {
+            return;
+        };
+        // A route of another namespace never wins a tie against one of the Server's own.
+        let foreign = object.meta.key.namespace != server.namespace;
+        self.found.push((foreign, CreationOrder::of(&object.meta), route));
+    }
+}
+
 fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoutes> {
     let server = &query.0;
-    let mut found: Vec<(bool, CreationOrder, Arc<Route>)> = Vec::new();
-    let (mut some_accepted, mut lost) = (false, BTreeSet::new());
-    // An invalid route that may have named this Server binds it, as one that names it does.
-    let mut bound = !cx.config.follows_linkerd(Behaviour::InvalidRoutes)
-        && !cx.edge(Edge::AnyParent(server.namespace.clone())).is_empty();
-    for key in routes_naming(cx, server) {
+    let mut all = Collected::default();
+    let naming = routes_naming(cx, server);
+    for key in &naming {
         let Some(object) = cx.object(key) else { continue };
         let own = parents(object)
             .iter()
             .filter(|p| ObjectKey::server_of(p, &key.namespace).as_ref() == Some(server));
         let outcomes: Vec<Attachment> = own.map(|p| attachment(cx, object, p, server)).collect();
-        bound |= outcomes.iter().any(Attachment::binds);
+        all.attached.bound |= outcomes.iter().any(Attachment::binds);
         // One whose hosts all belong to others is a valid route: nobody can close a Server by claims.
-        some_accepted |= outcomes
+        all.attached.accepted |= outcomes
             .iter()
             .any(|outcome| matches!(outcome, Attachment::Accepted | Attachment::Lost { .. }));
-        if outcomes.iter().any(Attachment::matches)
-            && let Some(route) = cx.query(&CompiledRoute(key.clone()))
-            && let Some(route) = on_held_hosts(cx, route, server, &mut lost)
-        {
-            // A route of another namespace never wins a tie against one of the Server's own.
-            let foreign = key.namespace != server.namespace;
-            found.push((foreign, CreationOrder::of(&object.meta), route));
+        if outcomes.iter().any(Attachment::matches) {
+            let route = cx.query(&CompiledRoute(ObjectKey::clone(key)));
+            all.add(cx, object, route, server);
+        } else if denies_on(cx, object, server) {
+            let denying = cx.query(&DenyingRoutesOf(ObjectKey::clone(key)));
+            all.add(cx, object, denying.placed.clone(), server);
+            all.attached.first.extend(denying.first.clone());
         }
     }
+    // An invalid route that may have named this Server binds it, as one that names it does.
+    if !cx.config.follows_linkerd(Behaviour::InvalidRoutes) {
+        for key in cx.edge(Edge::AnyParent(server.namespace.clone())) {
+            all.attached.bound = true;
+            let Some(object) = cx.object(key).filter(|_| !naming.contains(&key)) else { continue };
+            let denying = denied_anywhere(cx, object, server);
+            all.add(cx, object, denying.placed.clone(), server);
+            all.attached.first.extend(denying.first.clone());
+        }
+    }
+    with_bindings(cx, server, all)
+}
+
+/// Adds the routes that bindings make.
+fn with_bindings(
+    cx: &mut Context<'_>,
+    server: &ObjectKey,
+    collected: Collected,
+) -> Arc<AttachedRoutes> {
+    let Collected { mut attached, mut found } = collected;
     let own = cx.query(&BoundRoutesOf(server.clone()));
-    bound |= own.bound;
-    some_accepted |= own.accepted;
-    lost.extend(own.lost.iter().cloned());
+    attached.bound |= own.bound;
+    attached.accepted |= own.accepted;
+    attached.lost.extend(own.lost.iter().cloned());
     found.extend(own.routes.iter().map(|(rank, route)| (false, rank.clone(), route.clone())));
-    if !some_accepted {
+    if !attached.accepted {
         // A Server without an accepted route is denied as a whole.
         found.clear();
+        attached.first.clear();
     }
     found.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-    let routes = found.into_iter().map(|(_, _, route)| route).collect();
-    Arc::new(AttachedRoutes { bound, accepted: some_accepted, routes, lost })
+    attached.routes = found.into_iter().map(|(_, _, route)| route).collect();
+    attached.first = within_bounds(attached.first);
+    Arc::new(attached)
 }
 
 /// A route without the hosts that it may not have on a Server; `None` if none is left.
@@ -210,7 +256,10 @@ pub(crate) fn attachment(
         Ok(resolved) => resolved.object,
         Err(ReferenceError::NotPermitted) => {
             let message = format!("{server} {}", ReferenceError::NotPermitted.as_str());
-            return refused(Reason::RefNotPermitted, message, false);
+            // Under an invalid ReferenceGrant the Server stays as closed as it was.
+            let binds = !cx.config.follows_linkerd(Behaviour::InvalidRoutes)
+                && was_permitted(cx, key, policy_crds::Field::Parent, server);
+            return refused(Reason::RefNotPermitted, message, binds);
         }
         Err(
             fault @ (ReferenceError::Missing

@@ -98,10 +98,8 @@ pub(super) fn hosts_of(object: &Object) -> Vec<HostPattern> {
         Body::Valid(Resource::HttpRouteGroup(group)) => {
             group.delegated_from.iter().map(|consent| consent.host.clone()).collect()
         }
-        Body::Invalid(Invalid {
-            claims: Claims::InboundRoute { hosts, .. } | Claims::Route { hostnames: hosts, .. },
-            ..
-        }) => hosts.clone(),
+        Body::Invalid(Invalid { claims: Claims::InboundRoute { hosts, .. }, .. }) => hosts.clone(),
+        Body::Invalid(Invalid { claims: Claims::Route(claims), .. }) => claims.hostnames.clone(),
         Body::Valid(_) | Body::Invalid(_) => Vec::new(),
     }
 }
