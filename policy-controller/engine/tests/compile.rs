@@ -600,9 +600,30 @@ fn an_invalid_route_keeps_its_server_bound() {
     let compiled_alone = compiled(&[POD, &open, &invalid]);
     assert_eq!(ask(&compiled_alone, 8080, NEIGHBOUR, GET), "routes_invalid");
     assert_eq!(conditions(&compiled_alone, "r")[0], "Accepted=false Invalid");
-    let beside = compiled(&[POD, &open, &invalid, &route("shop", "valid")]);
-    assert_eq!(ask(&beside, 8080, NEIGHBOUR, "GET /cart"), "allow");
-    assert_eq!(ask(&beside, 8080, NEIGHBOUR, GET), "no_route");
+    let get = invalid.replace("cart}", "cart}, method: GET");
+    let anywhere = route("shop", "valid").replace("/cart", "/");
+    let beside = compiled(&[POD, &open, &get, &anywhere]);
+    assert_eq!(ask(&beside, 8080, NEIGHBOUR, "POST /cart"), "allow");
+    assert_eq!(ask(&beside, 8080, NEIGHBOUR, "GET /cart"), "route_invalid");
+    assert_eq!(ask(&beside, 8080, NEIGHBOUR, GET), "route_invalid", "its path may have been any");
+}
+
+#[test]
+fn a_route_whose_parents_cannot_be_read_denies_what_it_names_and_binds_all_else() {
+    let open = server("HTTP/1", "all-unauthenticated");
+    let anywhere = route("shop", "valid").replace("/cart", "/");
+    let ask = |invalid: &str, request| {
+        ask(&compiled(&[POD, &open, invalid, &anywhere]), 8080, NEIGHBOUR, request)
+    };
+    let named = route("shop", "r").replace("name: web,", "name: 7,");
+    let named = named.replace("/cart}", "/cart}, method: GET");
+    assert_eq!(ask(&named, "GET /cart"), "unauthorized");
+    assert_eq!(ask(&named, "GET /other"), "allow");
+    let partly = named.replace("/cart", "cart");
+    assert_eq!(ask(&partly, "GET /other"), "route_invalid");
+    assert_eq!(ask(&partly, "POST /other"), "allow");
+    let nothing = partly.replace(", method: GET", "");
+    assert_eq!(ask(&nothing, "GET /other"), "allow", "it may have been any Server's");
 }
 
 /// The policy for route `r` and the route itself say why it permits nothing.

@@ -100,7 +100,6 @@ fn a_grant_with_one_wrong_field_permits_nothing() {
         (from(POLICY, "AuthorizationPolicy", "sho"), from(GATEWAY, "HTTPRoute", "teams")),
         (from(POLICY, "AuthorizationPolicy", "'*'"), from(GATEWAY, "HTTPRoute", "'*'")),
         (from(POLICY, "AuthorizationPolicy", "''"), from(GATEWAY, "HTTPRoute", "''")),
-        (from(POLICY, "''", "shop"), from(GATEWAY, "''", "team")),
     ] {
         both(&grant("auth", "g", &policy, &meshed), &grant("shop", "g", &route, &servers));
     }
@@ -114,7 +113,6 @@ fn a_grant_with_one_wrong_field_permits_nothing() {
         (to(POLICY, "'*'"), to(POLICY, "'*'")),
         (named(&meshed, "al"), named(&servers, "webs")),
         (named(&meshed, "'*'"), named(&servers, "'*'")),
-        (named(&meshed, "''"), named(&servers, "''")),
     ] {
         both(
             &grant("auth", "g", &policies, &authentication),
@@ -123,6 +121,43 @@ fn a_grant_with_one_wrong_field_permits_nothing() {
     }
     // In the namespace that refers.
     both(&grant("shop", "g", &policies, &meshed), &grant("team", "g", &routes, &servers));
+}
+
+#[test]
+fn a_grant_that_cannot_be_read_permits_nothing_and_what_it_let_in_still_denies() {
+    let routes = from(GATEWAY, "HTTPRoute", "team");
+    let servers = to(POLICY, "Server");
+    let unnamed = servers.replace('}', ", name: ''}");
+    let policies = grant("auth", "g", &from(POLICY, "''", "shop"), &to(POLICY, "''"));
+    let closed = ("unauthorized", "routes_invalid");
+    for (from, to) in [
+        (from(GATEWAY, "''", "team"), servers.clone()),
+        (from("7", "HTTPRoute", "team"), servers.clone()),
+        (routes.clone(), unnamed),
+        (format!("{routes}, 5"), servers.clone()),
+        (routes.clone(), format!("{servers}, 5")),
+        (routes.replace('}', ", unless: x}"), servers.clone()),
+    ] {
+        let from = from.replace("'7'", "7");
+        are(&[&policies, &grant("shop", "g", &from, &to)], closed, &format!("{from} {to}"));
+    }
+    // A namespace that cannot be read is nobody's.
+    for namespace in ["'*'", "7"] {
+        let from = from(GATEWAY, "HTTPRoute", namespace);
+        are(&[&policies, &grant("shop", "g", &from, &servers)], REFUSED, &from);
+    }
+    let other = to(POLICY, "ServerAuthorization");
+    let elsewhere = grant("shop", "g", &format!("{routes}, 5"), &other);
+    are(&[&policies, &elsewhere], REFUSED, "no Server is offered");
+    // Beside a route of the Server's own, the one of the other namespace denies what it matches.
+    let own = route("shop", "own").replace("/cart", "/");
+    let invalid = grant("shop", "g", &format!("{routes}, 5"), &servers);
+    let open = server("HTTP/1", "all-unauthenticated");
+    let found = compiled(&[POD, &open, &own, &routed(true), &invalid]);
+    assert_eq!(ask(&found, 8080, NEIGHBOUR, "GET /cart"), "unauthorized");
+    assert_eq!(ask(&found, 8080, NEIGHBOUR, "GET /other"), "allow");
+    let told = conditions(&found, "r");
+    assert_eq!(told[0], "Accepted=false RefNotPermitted");
 }
 
 #[test]

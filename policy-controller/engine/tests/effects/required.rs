@@ -94,7 +94,7 @@ fn an_invalid_target_lets_no_request_of_the_namespace_by() {
         (
             "HTTPRoute",
             "gateway.networking.k8s.io",
-            route("HTTPRoute", "some", "matches: [{path: {value: cart}}]"),
+            route("HTTPRoute", "some", "matches: [{path: {value: cart}, method: PUT}]"),
         ),
     ] {
         let target = format!("group: {group}, kind: {kind}, name: some");

@@ -80,7 +80,8 @@ fn answerer(policy: &ServerPolicy, facts: &policy_core::Facts, path: &str) -> Op
         | Origin::Probe
         | Origin::Guard
         | Origin::Deny(_)
-        | Origin::Undelegated(_) => format!("{:?}", route.origin),
+        | Origin::Undelegated(_)
+        | Origin::Unreadable(_) => format!("{:?}", route.origin),
     })
 }
 
