@@ -43,7 +43,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
+    #![proptest_config(ProptestConfig::with_cases(1500))]
 
     /// Every request that a Server permits on the host of a tree has a chain of objects that handed
     /// its path down, from an active claim to a rule that names the Server.
@@ -87,7 +87,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(192) })]
+    #![proptest_config(ProptestConfig::with_cases(192))]
 
     /// Removing a policy or an authentication permits no further request.
     #[test]

@@ -128,7 +128,7 @@ fn every_object_that_comes_and_goes_is_valid() {
 const ASKED: [&str; 7] = ["a.io", "x.a.io", "y.x.a.io", "z.x.a.io", "*.a.io", "*.x.a.io", "*.io"];
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// Wildcard roots that come and go, labels that change, and rules of admission that change leave
     /// what the objects say at the end.

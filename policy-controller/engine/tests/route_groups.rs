@@ -32,7 +32,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     /// Each request has the route that a naive reader of paths finds, is permitted to whom its policies
     /// grant it, and has the smallest of the bounds, and rules about headers apply to it in their order.
@@ -46,7 +46,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(192) })]
+    #![proptest_config(ProptestConfig::with_cases(192))]
 
     /// The order of routes, includes, groups, methods and conditions means nothing, nor does that of the
     /// objects, nor the age of policies about timeouts.

@@ -53,7 +53,12 @@ fn rows() -> BTreeMap<&'static str, Row> {
         ),
         row("policy-cli", &["policy-controller", "policy-proxy"], &[]),
         row("policy-tests", &["policy-cli", "policy-testkit", "xtask"], &[]),
-        row("policy-checks", &["policy-engine", "policy-proxy"], &["kube", "k8s-openapi"]),
+        row(
+            "policy-checks",
+            &["policy-engine", "policy-proxy", "policy-properties"],
+            &["kube", "k8s-openapi"],
+        ),
+        row("policy-properties", &[], &["tokio", "hyper", "tonic", "rustls", "kube", "clap"]),
         row("policy-testkit", &[], &["tonic", "kube", "k8s-openapi", "serde-saphyr", "clap"]),
         row("policy-bench", &["policy-controller", "policy-proxy", "policy-floor"], &[]),
         row("policy-floor", &[], &["tonic", "prost", "rustls", "kube", "tracing"]),

@@ -14,6 +14,7 @@ mod arrows;
 mod decisions;
 mod kinds;
 mod loops;
+mod properties;
 mod server_path;
 mod words;
 

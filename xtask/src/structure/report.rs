@@ -49,10 +49,11 @@ pub fn workspace_structure(root: &Path) -> Result<Vec<CrateStructure>> {
 }
 
 /// Crates that nobody installs: they test, measure or generate.
-const TOOLS: [&str; 7] = [
+const TOOLS: [&str; 8] = [
     "policy-tests",
     "policy-checks",
     "policy-testkit",
+    "policy-properties",
     "policy-bench",
     "policy-floor",
     "policy-measure",

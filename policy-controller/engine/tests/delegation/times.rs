@@ -67,7 +67,7 @@ fn still_held(before: &Held, after: &Compiled) -> Result<(), String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(192) })]
+    #![proptest_config(ProptestConfig::with_cases(192))]
 
     /// An edit of the RouteAdmissionPolicy that admits more takes no path from its holder.
     #[test]

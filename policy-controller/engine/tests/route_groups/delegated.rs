@@ -96,7 +96,7 @@ fn longest<'r>(rules: &[&'r str], path: &str) -> Option<&'r str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn a_group_answers_nothing_that_its_delegator_lists(
