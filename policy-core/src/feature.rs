@@ -36,7 +36,8 @@ pub enum Feature {
     Timeouts,
     /// Filters of a Server for all its requests.
     ServerEffects,
-    /// Paths matched and forwarded as received.
+    /// Paths matched and forwarded as received. A client without it compares canonical paths, in which
+    /// several paths as received are one.
     RawPaths,
     /// Requests without what the proxy knows of their connection.
     NoInformationalHeaders,
@@ -114,6 +115,7 @@ impl Feature {
             | Self::HostTables
             | Self::DenyReasons
             | Self::ServerEffects
+            | Self::RawPaths
             | Self::Delegation
             | Self::RequiredRewrites
             | Self::UnreadableMatches => true,
@@ -122,7 +124,6 @@ impl Feature {
             | Self::Exemptions
             | Self::ResponseHeaders
             | Self::Timeouts
-            | Self::RawPaths
             | Self::NoInformationalHeaders
             | Self::Captures
             | Self::TimeoutPolicies

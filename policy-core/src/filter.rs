@@ -96,6 +96,22 @@ impl FilterKind {
         }
     }
 
+    /// Returns true if it applies to requests of some paths alone.
+    pub fn depends_on_path(&self) -> bool {
+        match self {
+            Self::Timeouts(timeouts) => !timeouts.when.is_empty(),
+            Self::Rewrite(rewrite) => rewrite.when.iter().any(|condition| match condition {
+                EffectCondition::Segment(_) => true,
+                EffectCondition::Header(_) => false,
+            }),
+            Self::RequestHeaders(_)
+            | Self::ResponseHeaders(_)
+            | Self::Redirect(_)
+            | Self::Failure(_)
+            | Self::Timeout(_) => false,
+        }
+    }
+
     /// Returns true if no request that it applies to may be forwarded without it.
     pub fn is_required(&self) -> bool {
         match self {

@@ -185,6 +185,12 @@ impl PathPattern {
 }
 
 impl PathPattern {
+    /// Returns true if it is the prefix `/`, which matches every path in every form. Other patterns may
+    /// match one form of a path and not another.
+    pub fn is_every_path(&self) -> bool {
+        matches!(self, Self::Segments { segments, rest: true } if segments.is_empty())
+    }
+
     /// Returns true if the pattern matches `path`, a canonical path or, if the pattern is one over
     /// match forms, that form. Only patterns for every path and regular expressions match `*` and
     /// the empty path of `CONNECT`.

@@ -7,9 +7,10 @@ use crate::linkerd::inbound::Authz;
 use crate::unsupported::{Part, Report};
 use http::Method;
 use policy_core::filter::FilterKind;
+use policy_core::match_form;
 use policy_core::matching::{PathPattern, RequestMatch, Segment};
 use policy_core::name::Origin;
-use policy_core::policy::{Exemption, Route, ServerPolicy, Unmatched};
+use policy_core::policy::{Exemption, PathHandling, Route, ServerPolicy, Unmatched};
 use policy_core::precedence::Precedence;
 use std::collections::BTreeMap;
 
@@ -126,6 +127,10 @@ fn exact(wanted: &RequestMatch) -> Option<String> {
 /// Returns the clients that may send a request for `path` that no route for its host matches.
 fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> OtherClients {
     let everything = [RequestMatch::everything()];
+    let path = match policy.paths {
+        PathHandling::Canonical => match_form(path),
+        PathHandling::Raw => path.into(),
+    };
     let mut best: Option<(Precedence, OtherClients)> = None;
     for (index, route) in policy.routes.routes.iter().enumerate() {
         if !route.hosts.is_empty() {
@@ -133,10 +138,11 @@ fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> OtherCl
         }
         for (number, rule) in route.rules.iter().enumerate() {
             let matches = if rule.matches.is_empty() { &everything[..] } else { &rule.matches };
-            for wanted in matches.iter().filter(|wanted| may_match(wanted, path, method)) {
-                let rank = Precedence::of(wanted);
+            let matches = matches.iter().map(|wanted| wanted.on_port(policy.paths));
+            for wanted in matches.filter(|wanted| may_match(wanted, &path, method)) {
+                let rank = Precedence::of(&wanted);
                 if best.as_ref().is_none_or(|(least, _)| rank < *least) {
-                    let certain = is_certain(wanted, method) && !answers(&rule.effects);
+                    let certain = is_certain(&wanted, method) && !answers(&rule.effects);
                     let others = if certain && !denies(route) {
                         OtherClients::Rule(index, number)
                     } else {

@@ -3,10 +3,11 @@
 
 use crate::unreadable;
 use crate::unsupported::{Part, Report, Unsupported};
-use policy_core::authorization::{Authorization, AuthorizationSet};
+use policy_core::authorization::{Authorization, AuthorizationSet, Scope};
 use policy_core::decision::Denied;
 use policy_core::feature::{self, Feature};
 use policy_core::filter::Filter;
+use policy_core::matching::RequestMatch;
 use policy_core::name::Origin;
 use policy_core::policy::{
     Exemption, InformationalHeaders, PathHandling, Route, RouteTable, Rule, ServerPolicy, Unmatched,
@@ -65,6 +66,12 @@ impl Downgrade<'_> {
                 self.report.denied(Part::Port, message);
                 return self.deny_all(policy, Denied::ProxyUnsupported);
             }
+        }
+        if self.misses_routes_by_path(policy) {
+            let message = "`raw-paths`: the client compares canonical paths, and routes match on paths; \
+                           the port is denied";
+            self.report.denied(Part::Port, message);
+            return self.deny_all(policy, Denied::ProxyUnsupported);
         }
         if self.lacks_rewrite(&policy.effects) {
             let message = "rewrites headers as the client cannot; the port is denied";
@@ -125,6 +132,18 @@ impl Downgrade<'_> {
         if is_unknown { Denied::Unauthorized } else { reason }
     }
 
+    /// Returns true if a route matches on paths as they were received, and the client knows only their
+    /// canonical form: several paths of which the policy permits one, or a path that a tighter route does
+    /// not name, are one path there.
+    fn misses_routes_by_path(&self, policy: &ServerPolicy) -> bool {
+        let rules = policy.routes.routes.iter().flat_map(|route| &route.rules);
+        let is_missed = |wanted: &RequestMatch| !wanted.path.is_every_path();
+        self.missing.contains(&Feature::RawPaths)
+            && rules.flat_map(|rule| &rule.matches).any(is_missed)
+    }
+
+    /// Sends raw paths as canonical ones to a client that lacks them. Nothing that is sent depends on the
+    /// path then, so that the client permits the same but for targets that it refuses.
     fn paths(&mut self, paths: PathHandling) -> PathHandling {
         match paths {
             PathHandling::Raw if self.missing.contains(&Feature::RawPaths) => {
@@ -148,14 +167,14 @@ impl Downgrade<'_> {
     }
 
     fn authorizations(&mut self, set: &AuthorizationSet) -> AuthorizationSet {
-        if set.iter().all(|grant| self.lacking(feature::of_authorization(grant)).is_none()) {
+        if set.iter().all(|grant| self.lacking_of_grant(grant).is_none()) {
             return set.clone();
         }
         set.iter().filter(|grant| self.keeps(grant)).cloned().collect()
     }
 
     fn keeps(&mut self, grant: &Authorization) -> bool {
-        match self.lacking(feature::of_authorization(grant)) {
+        match self.lacking_of_grant(grant) {
             None => true,
             Some(feature) => {
                 let message =
@@ -170,10 +189,26 @@ impl Downgrade<'_> {
         needed.into_iter().find(|feature| self.missing.contains(feature))
     }
 
+    /// The feature without which the client could let through more by a grant. Where paths are raw that is
+    /// a condition on a path, too.
+    fn lacking_of_grant(&self, grant: &Authorization) -> Option<Feature> {
+        let by_path = (grant.scope() == Scope::Request).then_some(Feature::RawPaths);
+        self.lacking(feature::of_authorization(grant).into_iter().chain(by_path))
+    }
+
+    /// As [`Self::lacking_of_grant`], of an exemption, which may match on a path.
+    fn lacking_of_exemption(&self, exemption: &Exemption) -> Option<Feature> {
+        let Exemption { request, authorization } = exemption;
+        let matched = request.as_ref().is_some_and(|wanted| !wanted.path.is_every_path());
+        let by_path = matched.then_some(Feature::RawPaths);
+        let of_grant = self.lacking_of_grant(authorization);
+        self.lacking(feature::of_exemption(exemption).into_iter().chain(of_grant).chain(by_path))
+    }
+
     fn exemptions(&mut self, exemptions: &[Exemption]) -> Vec<Exemption> {
         let mut kept = Vec::new();
         for exemption in exemptions {
-            match self.lacking(feature::of_exemption(exemption)) {
+            match self.lacking_of_exemption(exemption) {
                 None => kept.push(exemption.clone()),
                 Some(feature) => {
                     let part = Part::Exemption(exemption.authorization.source.clone());
@@ -219,7 +254,8 @@ impl Downgrade<'_> {
     }
 
     fn route(&mut self, route: &Arc<Route>) -> Arc<Route> {
-        if self.lacking(feature::of_route(route)).is_none() {
+        let depends_on_path = self.missing.contains(&Feature::RawPaths) && depends_on_path(route);
+        if self.lacking(feature::of_route(route)).is_none() && !depends_on_path {
             return Arc::clone(route);
         }
         let Route {
@@ -293,10 +329,13 @@ impl Downgrade<'_> {
         }
     }
 
-    /// Returns true if the client lacks a rewrite without which requests must not be forwarded.
+    /// Returns true if the client lacks a rewrite without which requests must not be forwarded, or could
+    /// apply it to fewer requests.
     fn lacks_rewrite(&self, effects: &[Filter]) -> bool {
-        self.missing.contains(&Feature::RequiredRewrites)
-            && effects.iter().any(|one| feature::of_effect(one) == Some(Feature::RequiredRewrites))
+        let lacks_all = self.missing.contains(&Feature::RequiredRewrites);
+        let lacks_paths = self.missing.contains(&Feature::RawPaths);
+        let mut required = effects.iter().map(|one| &one.kind).filter(|kind| kind.is_required());
+        required.any(|kind| lacks_all || (lacks_paths && kind.depends_on_path()))
     }
 
     fn effects(&mut self, effects: &[Filter]) -> Vec<Filter> {
@@ -314,4 +353,11 @@ impl Downgrade<'_> {
         }
         kept
     }
+}
+
+/// Returns true if who may send requests of the route, or what must be done to them, depends on the path.
+fn depends_on_path(route: &Route) -> bool {
+    let mut effects = route.rules.iter().flat_map(|rule| &rule.effects);
+    route.authorizations.iter().any(|grant| grant.scope() == Scope::Request)
+        || effects.any(|effect| effect.kind.is_required() && effect.kind.depends_on_path())
 }
