@@ -87,7 +87,7 @@ impl PolicyStore {
             cell.touch();
             return PortHandle { cell: Arc::clone(cell), keeps };
         }
-        PortHandle { cell: self.inner.create(port, false, (network, Instant::now())), keeps }
+        PortHandle { cell: self.inner.create(port, (network, Instant::now())), keeps }
     }
 
     /// Returns the proxy's workers.
@@ -105,26 +105,15 @@ impl PolicyStore {
     pub fn declare(&self, ports: &BTreeSet<NonZeroU16>, undeclared: UndeclaredPorts) {
         let _writer = self.inner.writer.lock();
         let now = Instant::now();
-        {
-            let mut control = self.inner.control.lock();
-            control.undeclared = undeclared;
-            control.declared = true;
-        }
+        self.inner.set_declared(ports, undeclared);
         for port in ports {
-            // Under the lock, so that the port is not evicted.
-            let known = self.inner.cells.read().get(port).inspect(|cell| cell.declare()).is_some();
+            let known = self.inner.cells.read().contains_key(port);
             if !known {
-                self.inner.create(*port, true, (None, now)).declare();
+                self.inner.create(*port, (None, now));
             }
         }
         for cell in self.inner.all() {
-            let declared = ports.contains(&cell.port);
-            cell.declared.store(declared, Ordering::Release);
-            let event = match undeclared {
-                UndeclaredPorts::Deny if !declared => Event::Undeclared,
-                UndeclaredPorts::Deny | UndeclaredPorts::Default => Event::Declared,
-            };
-            self.inner.handle(&cell, event, now);
+            self.inner.align(&cell, now);
         }
         self.inner.demand.send_modify(|count| *count = count.wrapping_add(1));
     }
@@ -235,12 +224,13 @@ impl PolicyStore {
         cells.map(|cell| (cell.port, cell.is_declared())).collect()
     }
 
-    /// Returns the ports of [`PolicyStore::ports`], each with a number that changes when the port
-    /// was evicted and is used again: nothing is known about it then.
+    /// Returns the ports of [`PolicyStore::ports`], each with a number that changes when nothing is
+    /// known about the port any more: it was evicted and is used again, or was denied as undeclared
+    /// in between.
     pub fn wanted(&self) -> BTreeMap<NonZeroU16, u64> {
         let wanted = |cell: &Arc<PortCell>| !matches!(*cell.state(), State::Undeclared);
         let cells = self.inner.all().into_iter().filter(wanted);
-        cells.map(|cell| (cell.port, cell.serial)).collect()
+        cells.map(|cell| (cell.port, cell.serial())).collect()
     }
 
     /// Returns the applied revisions, for the controller to compare with its own.
@@ -256,11 +246,15 @@ impl PolicyStore {
     /// Returns the reasons why the proxy is not ready; `None` if every declared port has a policy
     /// in force.
     pub fn unready(&self) -> Option<Unready> {
-        let workload = !self.inner.control.lock().declared;
-        let missing = |cell: &Arc<PortCell>| cell.is_declared() && !cell.has_policy();
-        let mut ports: Vec<_> =
-            self.inner.all().iter().filter(|cell| missing(cell)).map(|cell| cell.port).collect();
-        ports.sort_unstable();
+        let declared = self.inner.control.lock().declared.clone();
+        let workload = declared.is_none();
+        let declared = declared.unwrap_or_default();
+        let ports: Vec<_> = {
+            // A declared port may have no cell yet.
+            let cells = self.inner.cells.read();
+            let ready = |port: &NonZeroU16| cells.get(port).is_some_and(|cell| cell.has_policy());
+            declared.iter().filter(|port| !ready(port)).copied().collect()
+        };
         let ready = !workload && ports.is_empty();
         (!ready).then_some(Unready { workload, ports })
     }

@@ -99,13 +99,7 @@ impl Client {
         };
         let Some(first) = first else { return Err(StreamEnd::Closed) };
         streams.inc();
-        let mut session = Session {
-            demand: self.store.demand(),
-            client: self,
-            subscribed: BTreeMap::new(),
-            outbox: VecDeque::new(),
-            unacknowledged: BTreeMap::new(),
-        };
+        let mut session = Session::new(self);
         let ended = session.run(first, inbound, outbound).await;
         self.store.telemetry().discovery.unacknowledged.set(0);
         streams.dec();
@@ -129,7 +123,17 @@ impl Client {
     }
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    fn new(client: &'a mut Client) -> Self {
+        Self {
+            demand: client.store.demand(),
+            client,
+            subscribed: BTreeMap::new(),
+            outbox: VecDeque::new(),
+            unacknowledged: BTreeMap::new(),
+        }
+    }
+
     async fn run(
         &mut self,
         first: Response,
@@ -371,3 +375,6 @@ fn port_numbers(ports: &BTreeSet<NonZeroU16>) -> Vec<u32> {
 fn port_number(port: u32) -> Option<NonZeroU16> {
     u16::try_from(port).ok().and_then(NonZeroU16::new)
 }
+
+#[cfg(test)]
+mod tests;

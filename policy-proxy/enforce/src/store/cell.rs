@@ -101,7 +101,7 @@ pub(super) struct PortCell {
     pub(super) live: ArcSwap<Live>,
     /// The generation of the last change that decisions can depend on.
     pub(super) changes: watch::Sender<u64>,
-    pub(super) declared: AtomicBool,
+    declared: AtomicBool,
     cell_state: Mutex<CellState>,
     /// Time at which the cell became unused, in milliseconds after `born` plus one; 0 while in use.
     idle: AtomicU64,
@@ -109,8 +109,8 @@ pub(super) struct PortCell {
     retained: AtomicUsize,
     /// True once the cell was evicted.
     evicted: AtomicBool,
-    /// Distinguishes successive cells of the same port.
-    pub(super) serial: u64,
+    /// Differs from one cell of the port to the next, and whenever the cell has dropped its policy.
+    serial: AtomicU64,
     /// Network of the first connection; `None` if the first use was no connection.
     pub(super) network: Option<ClientNetwork>,
     pub(super) born: Instant,
@@ -140,7 +140,7 @@ impl PortCell {
             idle: AtomicU64::new(0),
             retained: AtomicUsize::new(0),
             evicted: AtomicBool::new(false),
-            serial: 0,
+            serial: AtomicU64::new(0),
             network: None,
             born: now,
         }
@@ -148,7 +148,7 @@ impl PortCell {
 
     /// Sets the serial number and the network of the first connection.
     pub(super) fn first_used(self, serial: u64, network: Option<ClientNetwork>) -> Self {
-        Self { serial, network, ..self }
+        Self { serial: AtomicU64::new(serial), network, ..self }
     }
 
     pub(super) fn retain(&self) {
@@ -211,8 +211,18 @@ impl PortCell {
         matches!(*self.state(), State::Current(_) | State::Stale { .. })
     }
 
-    pub(super) fn declare(&self) {
-        self.declared.store(true, Ordering::Release);
+    /// Returns the serial number.
+    pub(super) fn serial(&self) -> u64 {
+        self.serial.load(Ordering::Acquire)
+    }
+
+    /// Sets another serial number, because nothing is known about the port any more.
+    pub(super) fn renumber(&self, serial: u64) {
+        self.serial.store(serial, Ordering::Release);
+    }
+
+    pub(super) fn set_declared(&self, declared: bool) {
+        self.declared.store(declared, Ordering::Release);
     }
 
     pub(super) fn is_declared(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::cell::{ActivePolicy, PortCell};
 use super::config::StoreConfig;
 use super::eviction::{self, Candidate};
-use super::state::{Event, State};
+use super::state::{Event, State, step};
 use super::workers::Workers;
 use crate::limiter::Limiter;
 use crate::telemetry::Telemetry;
@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use policy_core::evaluator::{BuildError, Evaluator};
 use policy_core::{Facts, Protocol, Revision, RouteChange, ServerPolicy, UndeclaredPorts};
 use policy_server::ClientNetwork;
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +32,7 @@ pub(super) struct Inner {
     /// Locked while a policy is put in force, so that generations are published in order.
     pub(super) writer: Mutex<()>,
     generation: AtomicU64,
-    /// Number of cells created.
+    /// Number of serial numbers given to cells.
     made: AtomicU64,
     pub(super) workers: Workers,
     /// Number of changes to the set of ports that have a cell.
@@ -63,9 +64,23 @@ impl Pending {
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) facts: Arc<Facts>,
-    pub(super) undeclared: UndeclaredPorts,
-    /// True once the declared ports are known.
-    pub(super) declared: bool,
+    /// The ports that the workload declares; `None` while they are unknown.
+    pub(super) declared: Option<Arc<BTreeSet<NonZeroU16>>>,
+    undeclared: UndeclaredPorts,
+}
+
+impl Control {
+    fn declares(&self, port: NonZeroU16) -> bool {
+        self.declared.as_ref().is_some_and(|ports| ports.contains(&port))
+    }
+
+    /// Returns the event that brings a port in line with the declared ports.
+    fn event(&self, port: NonZeroU16) -> Event<Arc<ActivePolicy>> {
+        match self.undeclared {
+            UndeclaredPorts::Deny if !self.declares(port) => Event::Undeclared,
+            UndeclaredPorts::Deny | UndeclaredPorts::Default => Event::Declared,
+        }
+    }
 }
 
 /// Port of the overflow cell; never shown.
@@ -77,8 +92,8 @@ impl Inner {
         let overflow = PortCell::new(NO_PORT, State::Rejected, None, Instant::now());
         let control = Control {
             facts: Arc::clone(&config.facts),
+            declared: None,
             undeclared: UndeclaredPorts::Default,
-            declared: false,
         };
         Ok(Self {
             config,
@@ -120,13 +135,41 @@ impl Inner {
         }
     }
 
+    /// Sets the declared ports and the rule for all others, of which every later [`Inner::create`]
+    /// makes its cell. Cells that exist are neither evicted nor changed before
+    /// [`Inner::align`].
+    pub(super) fn set_declared(&self, ports: &BTreeSet<NonZeroU16>, undeclared: UndeclaredPorts) {
+        // Under this lock cells are created and evicted: both go by the old ports or by the new.
+        let cells = self.cells.write();
+        let mut control = self.control.lock();
+        control.declared = Some(Arc::new(ports.clone()));
+        control.undeclared = undeclared;
+        for cell in cells.values() {
+            cell.set_declared(control.declares(cell.port));
+        }
+    }
+
+    /// Brings the state of a cell in line with the declared ports.
+    pub(super) fn align(&self, cell: &PortCell, now: Instant) {
+        let event = self.control.lock().event(cell.port);
+        if matches!(event, Event::Declared) && matches!(*cell.state(), State::Undeclared) {
+            // Its policy was dropped, so a subscription from before says nothing more.
+            cell.renumber(self.next_serial());
+        }
+        self.handle(cell, event, now);
+    }
+
+    fn next_serial(&self) -> u64 {
+        self.made.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
     /// Creates the cell of a port. `network`: of the first connection.
     pub(super) fn create(
         &self,
         port: NonZeroU16,
-        declared: bool,
         (network, now): (Option<ClientNetwork>, Instant),
     ) -> Arc<PortCell> {
+        let declared = self.control.lock().declares(port);
         if !declared && self.is_full() {
             self.evict(now, eviction::MIN_AGE);
             if self.is_full() && !self.make_room(network, now) {
@@ -139,19 +182,15 @@ impl Inner {
         if let Some(cell) = cells.get(&port) {
             return Arc::clone(cell);
         }
-        // Read under the lock: a later change of either finds the cell and changes it.
-        let (undeclared, facts) = {
+        // Read under the lock: a later change of any of these finds the cell and changes it.
+        let (declared, event, facts) = {
             let control = self.control.lock();
-            (control.undeclared, Arc::clone(&control.facts))
+            (control.declares(port), control.event(port), Arc::clone(&control.facts))
         };
-        let state = match undeclared {
-            UndeclaredPorts::Deny if !declared => State::Undeclared,
-            UndeclaredPorts::Deny | UndeclaredPorts::Default => State::Waiting,
-        };
+        let state = step(State::Waiting, event, now);
         let cell = PortCell::new(port, state, self.pending(port, &facts), now);
-        let serial = self.made.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let cell = Arc::new(cell.first_used(serial, network));
-        cell.declared.store(declared, Ordering::Release);
+        let cell = Arc::new(cell.first_used(self.next_serial(), network));
+        cell.set_declared(declared);
         cells.insert(port, Arc::clone(&cell));
         drop(cells);
         self.demand.send_modify(|count| *count = count.wrapping_add(1));

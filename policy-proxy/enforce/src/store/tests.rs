@@ -208,6 +208,75 @@ async fn undeclared_ports_are_refused_when_the_workload_says_so() {
     assert!(matches!(**store.port(port(9001)).live(), Live::Waiting));
 }
 
+/// Workers use the last port from the moment at which the workload is known.
+#[test]
+fn a_declared_port_is_never_undeclared_while_its_workload_is_being_applied() {
+    let ports: BTreeSet<_> = (1..=1024).map(port).collect();
+    for _ in 0..10 {
+        let store = store(StoreConfig::default());
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let missing = loop {
+                        let unready = store.unready().expect("no port has a policy");
+                        if !unready.workload {
+                            break unready.ports;
+                        }
+                        std::thread::yield_now();
+                    };
+                    assert_eq!(missing.len(), 1024, "all are waited for");
+                    assert_eq!(refusal(&store.port(port(1024))), Some(Denied::PolicyPending));
+                });
+            }
+            store.declare(&ports, UndeclaredPorts::Deny);
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_declaration_holds_for_ports_that_have_no_cell_yet() {
+    let store = store(StoreConfig::default());
+    store.inner.set_declared(&BTreeSet::from([port(80)]), UndeclaredPorts::Deny);
+    let missing = Unready { workload: false, ports: vec![port(80)] };
+    assert_eq!(store.unready(), Some(missing.clone()));
+    let early = store.port(port(80));
+    assert!(matches!(**early.live(), Live::Waiting));
+    assert_eq!(refusal(&store.port(port(81))), Some(Denied::PortUndeclared));
+    store.declare(&BTreeSet::from([port(80)]), UndeclaredPorts::Deny);
+    assert_eq!(store.unready(), Some(missing));
+    assert!(matches!(**early.live(), Live::Waiting) && early.cell.is_declared());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_that_is_declared_as_it_is_given_up_stays() {
+    let store = store(StoreConfig { on_demand_ports: 1, ..StoreConfig::default() });
+    declared(&store, &[]);
+    drop(store.port(port(9000)));
+    store.sweep();
+    tokio::time::advance(Duration::from_secs(91)).await;
+    store.inner.set_declared(&BTreeSet::from([port(9000)]), UndeclaredPorts::Default);
+    store.sweep();
+    let _other = store.port(port(9001));
+    assert_eq!(store.ports(), BTreeMap::from([(port(9000), true), (port(9001), false)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_that_was_denied_in_between_is_asked_for_anew() {
+    let store = store(StoreConfig::default());
+    declared(&store, &[80]);
+    let _used = store.port(port(9000));
+    let before = store.wanted();
+    declared(&store, &[80, 9000]);
+    declared(&store, &[80]);
+    assert_eq!(store.wanted(), before, "its policy was kept all the time");
+    store.declare(&BTreeSet::new(), UndeclaredPorts::Deny);
+    assert_eq!(store.wanted(), BTreeMap::new());
+    declared(&store, &[80]);
+    let after = store.wanted();
+    assert!(after.keys().eq(before.keys()));
+    assert!(after.iter().all(|(port, number)| before[port] != *number), "{after:?}, {before:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pending_policy_is_opaque_on_the_ports_that_say_so() {
     let pending = Some(policy(DefaultPolicy::AllAuthenticated));
