@@ -46,6 +46,10 @@ pub(crate) struct Session {
     key: WorkloadKey,
     features: Features,
     state: Latest<Arc<PublishedWorkload>>,
+    /// The workload by which ports were opened and closed last, which is the one that is sent. A
+    /// later one may be known already; were it sent, the client could drop a port that stays open
+    /// here, and would never be sent it again.
+    workload: Arc<PublishedWorkload>,
     grant: WatchGrant,
     /// True if the workload has to be sent.
     workload_due: bool,
@@ -168,7 +172,8 @@ impl Session {
         tracing::debug!(workload = %key, ?client, features = hello.features.len(), "watch opened");
         let number = service.core.sessions.fetch_add(1, Ordering::Relaxed);
         // The same, in the texts that all who follow the workload share.
-        let key = state.current().key.clone();
+        let workload = state.current();
+        let key = workload.key.clone();
         let mut lists = ListRequests::new(peer);
         let workload_hold = has.as_ref().and_then(|has| hold_for(core, &mut lists, has));
         let hold_timeout =
@@ -180,6 +185,7 @@ impl Session {
             key,
             features: Arc::new(features),
             state,
+            workload,
             grant,
             workload_due: true,
             workload_hold,
@@ -193,7 +199,8 @@ impl Session {
     /// Brings the watched ports in line with the declared ports. Declared ports are never
     /// refused for their number: no client chose it.
     async fn sync_declared_ports(&mut self) -> Result<(), Status> {
-        let declared = self.state.read().declared.clone();
+        self.workload = self.state.read();
+        let declared = self.workload.declared.clone();
         let gone: Vec<_> = self
             .ports
             .iter()
@@ -309,3 +316,6 @@ fn next_change(
     }
     Poll::Pending
 }
+
+#[cfg(test)]
+mod tests;

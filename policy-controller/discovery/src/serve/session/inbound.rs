@@ -23,9 +23,7 @@ impl Session {
                 let number = port_number("resync.port", resync.port)?;
                 if let Some(port) = self.ports.get_mut(&number) {
                     self.service.core.metrics.nacked("resync");
-                    port.sent = None;
-                    port.reported = None;
-                    port.due = true;
+                    port.restart();
                 }
                 Ok(())
             }
@@ -35,8 +33,8 @@ impl Session {
 
     async fn subscribe(&mut self, ports: &[u32]) -> Result<(), Status> {
         // Declared ports do not count: no client chose their number.
-        let declared = self.state.current().declared.clone();
-        let mut chosen = self.ports.keys().filter(|port| !declared.contains(port)).count();
+        let declared = &self.workload.declared;
+        let mut chosen = self.ports.keys().filter(|port| !declared.contains(*port)).count();
         for (index, port) in ports.iter().enumerate() {
             let number = port_number(&format!("subscribe.ports[{index}]"), *port)?;
             if let Some(port) = self.ports.get_mut(&number) {
@@ -65,9 +63,14 @@ impl Session {
         for (index, port) in ports.iter().enumerate() {
             let number = port_number(&format!("unsubscribe.ports[{index}]"), *port)?;
             self.refused.remove(&number);
-            let declared = self.state.current().declared.contains(&number);
+            let declared = self.workload.declared.contains(&number);
             match self.ports.get_mut(&number) {
-                Some(port) if declared => port.subscribed = false,
+                Some(port) if declared => {
+                    // The client gave the port up before it knew that it is declared: it has
+                    // dropped what it was sent.
+                    port.subscribed = false;
+                    port.restart();
+                }
                 Some(_) => self.close_port(number),
                 None => {}
             }

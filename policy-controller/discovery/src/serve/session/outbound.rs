@@ -59,7 +59,7 @@ impl Session {
     }
 
     fn workload(&self) -> Payload {
-        let state = self.state.current();
+        let state = &self.workload;
         let workload = Workload {
             name: self.key.to_string(),
             facts: Some(encode_facts(&state.facts)),

@@ -85,6 +85,13 @@ impl Port {
         }
     }
 
+    /// Has the policy sent in full, because the client has nothing that a change could build on.
+    pub(super) fn restart(&mut self) {
+        self.sent = None;
+        self.reported = None;
+        self.due = true;
+    }
+
     /// True if an update is to be sent and may be.
     pub(super) fn is_due(&self) -> bool {
         self.due && self.hold.is_none()

@@ -83,12 +83,33 @@ async fn ports_are_subscribed_and_given_up_on_demand() {
     client.send(Kind::Subscribe(Subscribe { ports: vec![9000, 80] })).await;
     assert_eq!(client.port().await.port, 9000);
     client.send(Kind::Unsubscribe(Unsubscribe { ports: vec![9000, 80] })).await;
-    client.send(Kind::Resync(Resync { port: 80 })).await;
-    assert_eq!(client.port().await.port, 80, "declared ports stay");
+    let again = client.port().await;
+    assert_eq!((again.port, again.base), (80, None), "declared ports stay");
     harness.index.set(&pod, 9000, &policy("other"), 2);
     client.quiet().await;
     client.send(Kind::Subscribe(Subscribe { ports: vec![9000] })).await;
     assert!(client.port().await.base.is_none(), "the client forgot what it had");
+}
+
+/// Neither side knows of the other's step: the client has dropped the port when it learns that the
+/// workload declares it.
+#[tokio::test]
+async fn a_port_given_up_as_it_is_declared_is_sent_again() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[]);
+    harness.index.set(&pod, 9000, &policy("extra"), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    client.send(Kind::Subscribe(Subscribe { ports: vec![9000] })).await;
+    client.port().await;
+    harness.index.declare(&pod, &[9000]);
+    assert_eq!(client.workload().await.declared_ports, [9000]);
+    client.send(Kind::Unsubscribe(Unsubscribe { ports: vec![9000] })).await;
+    let again = client.port().await;
+    assert_eq!(*PortState::default().apply(&again).unwrap(), *policy("extra"));
+    harness.index.declare(&pod, &[]);
+    client.workload().await;
+    until(|| harness.index.watchers(&pod, 9000) == 0).await;
 }
 
 #[tokio::test]
