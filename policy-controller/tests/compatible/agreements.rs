@@ -3,7 +3,6 @@
 use crate::cases::{POD, annotated, server};
 use crate::messages::*;
 use crate::{PRESET, messages as messages_of};
-use linkerd2_proxy_api::grpc_route::{GrpcRouteMatch, GrpcRpcMatch};
 use linkerd2_proxy_api::http_route::host_match::{Match, Suffix};
 use linkerd2_proxy_api::http_route::{HostMatch, RequestHeaderModifier};
 use linkerd2_proxy_api::http_types::{Headers, headers};
@@ -205,9 +204,7 @@ spec:
 ",
         ],
         message: || {
-            let rpc = Some(GrpcRpcMatch { service: "a.B".to_owned(), method: String::new() });
-            let route = calls(GrpcRouteMatch { rpc, headers: Vec::new() });
-            owned_port(grpc(vec![route]), vec![everybody()])
+            owned_port(grpc(vec![calls(call_of("a.B"))]), vec![everybody()])
         },
     },
     Agreement {

@@ -2,7 +2,7 @@
 
 use crate::messages::*;
 use linkerd2_proxy_api::grpc_route::GrpcRpcMatch;
-use linkerd2_proxy_api::inbound::Server;
+use linkerd2_proxy_api::inbound::{GrpcRoute, Server};
 
 /// Manifests in the namespaces `shop` and `bank`, and the messages for the pod `web` of `shop`.
 pub(crate) struct Case {
@@ -579,6 +579,59 @@ spec: {targetRef: {kind: Namespace, name: elsewhere}, requiredAuthenticationRefs
         port: 8080,
         linkerd: default_http1,
         ours: routed_http1,
+    },
+    Case {
+        row: "route-acceptance",
+        settings: &[],
+        manifests: &[
+            POD,
+            server!("HTTP/2"),
+            "
+apiVersion: policy.linkerd.io/v1alpha1
+kind: HTTPLocalRateLimitPolicy
+metadata: {name: limit, namespace: shop}
+spec: {targetRef: {group: policy.linkerd.io, kind: Server, name: web}, total: {requestsPerSecond: 5}}
+",
+        ],
+        port: 8080,
+        linkerd: || owned_port(http2(vec![default_route()]), vec![everybody()]),
+        ours: || owned_port(limited_http2(vec![default_route()], "limit", 5), vec![everybody()]),
+    },
+    // One of two calls is accepted.
+    Case {
+        row: "route-acceptance",
+        settings: &[],
+        manifests: &[
+            POD,
+            server!("gRPC"),
+            "
+apiVersion: gateway.networking.k8s.io/v1
+kind: GRPCRoute
+metadata: {name: calls, namespace: shop}
+spec:
+  parentRefs: [{kind: Server, group: policy.linkerd.io, name: web}]
+  rules: [{matches: [{method: {service: a}}]}]
+status:
+  parents:
+  - controllerName: linkerd.io/policy-controller
+    parentRef: {group: policy.linkerd.io, kind: Server, namespace: shop, name: web}
+    conditions: [{type: Accepted, status: 'True'}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GRPCRoute
+metadata: {name: more, namespace: shop}
+spec:
+  parentRefs: [{kind: Server, group: policy.linkerd.io, name: web}]
+  rules: [{matches: [{method: {service: b}}]}]
+",
+        ],
+        port: 8080,
+        linkerd: || owned_port(grpc(vec![calls(call_of("a"))]), vec![everybody()]),
+        ours: || {
+            let metadata = Some(resource("gateway.networking.k8s.io", "GRPCRoute", "more"));
+            let more = GrpcRoute { metadata, ..calls(call_of("b")) };
+            owned_port(grpc(vec![calls(call_of("a")), more]), vec![everybody()])
+        },
     },
 ];
 

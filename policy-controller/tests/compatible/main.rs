@@ -31,7 +31,7 @@ use tonic::transport::Endpoint;
 const PRESET: &str = "--linkerd-compatible";
 
 /// Rows that no single message shows, each with the test that holds it.
-const IN_TIME: [(&str, &str, &str); 3] = [
+const IN_TIME: [(&str, &str, &str); 4] = [
     (
         "invalid-updates",
         "policy-controller/tests/compatible/in_time.rs",
@@ -43,6 +43,11 @@ const IN_TIME: [(&str, &str, &str); 3] = [
         "a_pod_of_the_same_name_has_its_own_ports",
     ),
     (
+        "emptied-namespaces",
+        "policy-controller/tests/compatible/in_time.rs",
+        "limits_and_calls_outlive_the_rest_of_their_namespace",
+    ),
+    (
         "large-messages",
         "policy-controller/discovery/src/serve/tests/compat.rs",
         "a_policy_too_large_for_the_client_is_a_denial",
@@ -50,8 +55,9 @@ const IN_TIME: [(&str, &str, &str); 3] = [
 ];
 
 /// The rows without a flag. One more is a decision: a difference that a flag can undo gets one.
-const WITHOUT_A_FLAG: [&str; 10] = [
+const WITHOUT_A_FLAG: [&str; 11] = [
     "calls-without-a-method",
+    "emptied-namespaces",
     "invalid-updates",
     "large-messages",
     "pod-updates",

@@ -9,10 +9,11 @@ use linkerd2_proxy_api::http_route::{
 use linkerd2_proxy_api::http_types::Headers;
 use linkerd2_proxy_api::inbound::authn::permit_mesh_tls::{Clients, PermitClientIdentities};
 use linkerd2_proxy_api::inbound::authn::{Permit, PermitMeshTls, PermitUnauthenticated};
+use linkerd2_proxy_api::inbound::http_local_rate_limit::Limit;
 use linkerd2_proxy_api::inbound::proxy_protocol::{Detect, Grpc, Http1, Http2, Kind, Opaque};
 use linkerd2_proxy_api::inbound::{
-    Authn, Authz, GrpcRoute, HttpRoute, Identity, IdentitySuffix, Network, ProxyProtocol, Server,
-    grpc_route, http_route,
+    Authn, Authz, GrpcRoute, HttpLocalRateLimit, HttpRoute, Identity, IdentitySuffix, Network,
+    ProxyProtocol, Server, grpc_route, http_route,
 };
 use linkerd2_proxy_api::meta::{Metadata, Resource, metadata};
 use linkerd2_proxy_api::net::{IPv6, IpAddress, IpNetwork, ip_address::Ip};
@@ -62,6 +63,17 @@ pub(crate) fn http1(routes: Vec<HttpRoute>) -> Kind {
 
 pub(crate) fn http2(routes: Vec<HttpRoute>) -> Kind {
     Kind::Http2(Http2 { routes, local_rate_limit: None })
+}
+
+/// HTTP/2 with the HTTPLocalRateLimitPolicy `name`, which limits the requests of all clients.
+pub(crate) fn limited_http2(routes: Vec<HttpRoute>, name: &str, requests_per_second: u32) -> Kind {
+    let limits = HttpLocalRateLimit {
+        metadata: Some(resource("policy.linkerd.io", "HTTPLocalRateLimitPolicy", name)),
+        total: Some(Limit { requests_per_second }),
+        identity: None,
+        overrides: Vec::new(),
+    };
+    Kind::Http2(Http2 { routes, local_rate_limit: Some(limits) })
 }
 
 pub(crate) fn grpc(routes: Vec<GrpcRoute>) -> Kind {
@@ -283,6 +295,12 @@ pub(crate) fn calls(matched: GrpcRouteMatch) -> GrpcRoute {
         authorizations: Vec::new(),
         rules: vec![grpc_route::Rule { matches: vec![matched], filters: Vec::new() }],
     }
+}
+
+/// A match of the calls of a service.
+pub(crate) fn call_of(service: &str) -> GrpcRouteMatch {
+    let rpc = GrpcRpcMatch { service: service.to_owned(), method: String::new() };
+    GrpcRouteMatch { rpc: Some(rpc), headers: Vec::new() }
 }
 
 /// A match of calls by an exact header and, if there is one, a call.

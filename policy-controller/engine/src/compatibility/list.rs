@@ -9,7 +9,7 @@ use policy_core::NetworkMatch;
 
 /// Every deliberate difference: those that reach messages, then those of the controller, then those
 /// of our sidecar.
-pub const DIFFERENCES: [Difference; 47] = [
+pub const DIFFERENCES: [Difference; 48] = [
     // Probes.
     flagged(
         ["probe-networks", "Sources of probes", "Every address", "The pod's own node"],
@@ -205,8 +205,15 @@ pub const DIFFERENCES: [Difference; 47] = [
         "The decision depends on which events the controller has missed",
     ),
     unflagged(
+        "emptied-namespaces",
+        "Rate limits and GRPCRoutes of a namespace in which for a moment there was nothing else",
+        "They are forgotten until they change or the controller starts again",
+        "They take effect",
+        "The decision depends on the order of events that the controller has seen",
+    ),
+    unflagged(
         "route-acceptance",
-        "The time at which a route takes effect",
+        "The time at which a route or a rate limit takes effect",
         "After its status was written and read back",
         "As soon as it is valid; status only reports",
         "The decision depends on the writer of status, and ends with it",
