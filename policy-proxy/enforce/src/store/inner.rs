@@ -135,9 +135,9 @@ impl Inner {
         }
     }
 
-    /// Sets the declared ports and the rule for all others, of which every later [`Inner::create`]
-    /// makes its cell. Cells that exist are neither evicted nor changed before
-    /// [`Inner::align`].
+    /// Sets the declared ports and the rule for all others, by which every later [`Inner::create`]
+    /// makes its cell. Declared cells are not evicted from now on; the state of a cell that exists
+    /// changes by [`Inner::align`].
     pub(super) fn set_declared(&self, ports: &BTreeSet<NonZeroU16>, undeclared: UndeclaredPorts) {
         // Under this lock cells are created and evicted: both go by the old ports or by the new.
         let cells = self.cells.write();
