@@ -1,7 +1,7 @@
 //! An object as the index holds it: metadata, and a body that is valid or keeps its claims.
 
 use crate::resource::{
-    GrantClaims, PolicyTarget, PortRef, Recorded, Resource, RouteClaims, ServerRef,
+    GrantClaims, PathPrefix, PolicyTarget, PortRef, Recorded, Resource, RouteClaims, ServerRef,
     WorkloadSelector,
 };
 use policy_core::HostPattern;
@@ -47,6 +47,36 @@ pub enum Body {
     Valid(Resource),
     /// Some rule does not: it grants nothing and keeps its claims.
     Invalid(Invalid),
+}
+
+impl Object {
+    /// The claims that an invalid root keeps: those that its status records. What its spec says does
+    /// not count, because a part that cannot be read may have named any host. A time before the
+    /// creation of the object counts as little as it does for a valid root.
+    pub fn kept_claims(&self) -> impl Iterator<Item = &(HostPattern, PathPrefix)> {
+        let is_invalid = matches!(self.body, Body::Invalid(_));
+        let recorded = self.meta.recorded.as_deref().filter(|_| is_invalid);
+        let claims = recorded.into_iter().flat_map(|recorded| &recorded.claims);
+        let created = self.meta.created;
+        claims
+            .filter(move |(_, time)| created.is_none_or(|created| **time >= created))
+            .map(|(claim, _)| claim)
+    }
+
+    /// The hosts that a root claims, each once. Of an invalid one those of the claims that it keeps.
+    pub fn claimed_hosts(&self) -> Vec<HostPattern> {
+        match &self.body {
+            Body::Valid(Resource::InboundRoute(route)) => {
+                route.virtual_host.iter().flat_map(|own| &own.hosts).cloned().collect()
+            }
+            Body::Valid(_) => Vec::new(),
+            Body::Invalid(_) => {
+                let mut hosts: Vec<_> = self.kept_claims().map(|(host, _)| host.clone()).collect();
+                hosts.dedup();
+                hosts
+            }
+        }
+    }
 }
 
 /// An object that breaks a rule.

@@ -28,7 +28,7 @@ use policy_engine::conditions::Reason;
 use policy_engine::trees::{ClaimState, HostClaim};
 use refusal::refusal_words;
 use report::InvalidItem;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tree::TreeReader;
 
 /// Kinds that decide who holds a host and to whom it is delegated.
@@ -173,34 +173,33 @@ fn claim_item(inventory: &Inventory, claim: &HostClaim) -> ClaimItem {
     }
 }
 
-/// The hosts that roots claim, with the roots.
+/// The hosts that roots claim, with the roots; those that invalid ones keep among them.
 fn claimed(inventory: &Inventory) -> BTreeMap<HostPattern, Vec<&ObjectKey>> {
     let mut found: BTreeMap<HostPattern, Vec<&ObjectKey>> = BTreeMap::new();
     for object in &inventory.compiled.objects {
-        let Body::Valid(Resource::InboundRoute(route)) = &object.body else { continue };
-        for host in route.virtual_host.iter().flat_map(|own| &own.hosts) {
-            found.entry(host.clone()).or_default().push(&object.meta.key);
+        for host in object.claimed_hosts() {
+            found.entry(host).or_default().push(&object.meta.key);
         }
     }
     found
 }
 
-/// The hosts that vertices and invalid InboundRoutes name, with these.
+/// The hosts that vertices and invalid InboundRoutes name, or keep, with these.
 fn named(inventory: &Inventory) -> BTreeMap<HostPattern, Vec<&Object>> {
     let mut found: BTreeMap<HostPattern, Vec<&Object>> = BTreeMap::new();
     for object in &inventory.compiled.objects {
-        let hosts: Vec<&HostPattern> = match &object.body {
+        let hosts: BTreeSet<HostPattern> = match &object.body {
             Body::Valid(Resource::InboundRoute(route)) => {
-                route.delegated_from.iter().map(|consent| &consent.host).collect()
+                route.delegated_from.iter().map(|consent| consent.host.clone()).collect()
             }
             Body::Invalid(invalid) => {
                 let Claims::InboundRoute { hosts, .. } = &invalid.claims else { continue };
-                hosts.iter().collect()
+                hosts.iter().cloned().chain(object.claimed_hosts()).collect()
             }
             Body::Valid(_) => continue,
         };
         for host in hosts {
-            found.entry(host.clone()).or_default().push(object);
+            found.entry(host).or_default().push(object);
         }
     }
     found

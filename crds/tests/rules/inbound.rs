@@ -333,7 +333,10 @@ fn an_invalid_object_keeps_its_hosts_and_servers() {
              routes: [{match: a, servers: [{name: s}]}, {match: /, serve: {}, servers: [{name: u}]}]",
             ("a b", "t s u", false),
         ),
-        ("delegatedFrom: [{fqdn: a}, {fqdn: '-'}, {fqdn: b}]\nroutes: []", ("a b", "", false)),
+        (
+            "delegatedFrom: [{fqdn: a}, {fqdn: '-'}, {fqdn: b}]\nroutes: [{match: /, serve: {}}]",
+            ("a b", "", false),
+        ),
         ("delegatedFrom: 7\nroutes: [{match: /, serve: {}}]", ("", "", false)),
         // What may name a Server and cannot be read may name any.
         ("virtualhost: 7\nroutes: [{match: /, serve: {}}]", ("", "", true)),
@@ -341,6 +344,11 @@ fn an_invalid_object_keeps_its_hosts_and_servers() {
         ("virtualhost: {fqdn: a, targetref: {name: a}}\nroutes: []", ("a", "", true)),
         ("virtualHost: {fqdn: a}\nroutes: []", ("", "", true)),
         ("virtualhost: {fqdn: a}\nroutes: {}", ("a", "", true)),
+        // So may what is missing.
+        ("virtualhost: {fqdn: a}", ("a", "", true)),
+        ("virtualhost: {fqdn: a}\nroutes: []", ("a", "", true)),
+        ("virtualhost: {fqdn: a}\nroutes: [{match: /, serve: {}}]", ("a", "", true)),
+        ("routes: [{match: /, servers: [{name: s}]}]", ("", "s", true)),
         ("virtualhost: {fqdn: a}\nroutes: [7]", ("a", "", true)),
         ("virtualhost: {fqdn: a}\nroutes: [{match: /}]", ("a", "", true)),
         ("virtualhost: {fqdn: a}\nroutes: [{match: /, serve: {}, server: s}]", ("a", "", true)),
@@ -453,6 +461,11 @@ fn what_a_status_records_is_read_leniently() {
         recorded.former_parents().collect::<Vec<_>>(),
         [(parent("old"), Some(seconds)), (parent("older"), None), (parent("p"), None)]
     );
+    // More than an object can have are not read.
+    let many =
+        (0..1100).map(|n| json!({"host": "a.b", "path": format!("/{n}"), "claimedAt": time}));
+    let many = read(&json!({"claims": many.collect::<Vec<_>>()}));
+    assert_eq!(many.unwrap().claims.len(), 1088);
     let server = json!({
         "apiVersion": "policy.linkerd.io/v1beta3", "kind": "Server", "metadata": {"name": "a"},
         "spec": {"podSelector": {}, "port": 1},

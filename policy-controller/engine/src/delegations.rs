@@ -7,7 +7,7 @@ use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The states of all valid InboundRoutes.
+/// The states of all InboundRoutes that are valid, or invalid with claims that they keep.
 #[derive(Debug, Default)]
 pub(crate) struct DelegationTable {
     states: BTreeMap<ObjectKey, Arc<DelegationState>>,
@@ -29,7 +29,8 @@ pub(crate) struct DelegationCounts {
 }
 
 impl DelegationTable {
-    /// Sets the state of an InboundRoute; `None`: it is gone or invalid. True if it differs.
+    /// Sets the state of an InboundRoute; `None`: it is gone, or invalid and keeps
+    /// nothing. True if it differs.
     pub(crate) fn set(&mut self, key: &ObjectKey, state: Option<Arc<DelegationState>>) -> bool {
         let before = match &state {
             Some(state) => self.states.insert(key.clone(), state.clone()),
@@ -85,6 +86,7 @@ impl DelegationCounts {
 /// True for an object whose state is kept.
 pub(crate) fn has_state(object: &Object) -> bool {
     matches!(object.body, Body::Valid(Resource::InboundRoute(_)))
+        || object.kept_claims().next().is_some()
 }
 
 fn count(state: &DelegationState) -> DelegationCounts {

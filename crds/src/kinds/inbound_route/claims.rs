@@ -73,29 +73,39 @@ impl Found {
 
     fn spec(&mut self, spec: &Map<String, Value>) {
         self.known(spec, SPEC);
+        let rules = field(spec, "routes").and_then(Value::as_array);
+        let serves = rules
+            .into_iter()
+            .flatten()
+            .any(|rule| rule.get("serve").is_some_and(|serve| !serve.is_null()));
         match field(spec, "virtualhost") {
-            Some(Value::Object(own)) => self.virtual_host(own),
+            Some(Value::Object(own)) => self.virtual_host(own, serves),
             Some(_) => self.unread = true,
-            None => {}
+            // It may be the root's fields that are missing, a Server among them.
+            None => self.unread |= field(spec, "delegatedFrom").is_none(),
         }
         let consents = field(spec, "delegatedFrom").and_then(Value::as_array);
         for consent in consents.into_iter().flatten() {
             self.host_of(consent.get("fqdn"));
         }
         match field(spec, "routes") {
-            Some(Value::Array(rules)) => rules.iter().for_each(|rule| self.rule(rule)),
-            Some(_) => self.unread = true,
-            None => {}
+            Some(Value::Array(rules)) if !rules.is_empty() => {
+                rules.iter().for_each(|rule| self.rule(rule));
+            }
+            // It needs rules, and those may name any Server.
+            Some(_) | None => self.unread = true,
         }
     }
 
-    fn virtual_host(&mut self, own: &Map<String, Value>) {
+    /// `serves`: a rule of the object is answered by the Server that `targetRef` has to name then.
+    fn virtual_host(&mut self, own: &Map<String, Value>, serves: bool) {
         self.known(own, VIRTUAL_HOST);
         self.host_of(own.get("fqdn"));
         let aliases = field(own, "aliases").and_then(Value::as_array);
         aliases.into_iter().flatten().for_each(|alias| self.host_of(Some(alias)));
-        if let Some(target) = field(own, "targetRef") {
-            self.server_of(target);
+        match field(own, "targetRef") {
+            Some(target) => self.server_of(target),
+            None => self.unread |= serves,
         }
     }
 

@@ -46,9 +46,9 @@ pub(crate) enum Edge {
     Target(ObjectKey),
     /// ServerAuthorizations of this namespace that select Servers by label.
     Selects(Arc<str>),
-    /// Roots that claim this host.
+    /// Roots that claim this host, or are invalid and keep it.
     Host(HostPattern),
-    /// Roots that claim a host below this name: `a.b` and `*.a.b` are below `b`.
+    /// Roots with a host below this name: `a.b` and `*.a.b` are below `b`.
     HostBelow(Arc<str>),
     /// InboundRoutes of this namespace with this label and value, valid or not.
     Label(Arc<str>, Arc<str>, Arc<str>),
@@ -180,11 +180,9 @@ pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
             Edge::Label(key.namespace.clone(), label.clone(), value.clone())
         }));
     }
-    if let Body::Valid(Resource::InboundRoute(route)) = &object.body {
-        for host in route.virtual_host.iter().flat_map(|own| &own.hosts) {
-            edges.insert(Edge::Host(host.clone()));
-            edges.extend(host.names_above().map(|above| Edge::HostBelow(above.into())));
-        }
+    for host in object.claimed_hosts() {
+        edges.extend(host.names_above().map(|above| Edge::HostBelow(above.into())));
+        edges.insert(Edge::Host(host));
     }
     edges.extend(addresses(object).map(|address| Edge::Address(fold_mapped(address))));
     if let Body::Valid(Resource::EndpointSlice(EndpointSlice { service: Some(service), .. })) =

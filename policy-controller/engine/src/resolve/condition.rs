@@ -5,7 +5,7 @@ mod effects;
 mod target;
 
 use super::delegation::EFFECTIVE;
-use super::delegation::condition::{acceptance, child_acceptance};
+use super::delegation::condition::{acceptance, child_acceptance, kept_words};
 use super::delegation::inbound_parents;
 use super::grant::reason;
 use super::reference::{ReferenceError, follow, follow_unread};
@@ -42,7 +42,10 @@ fn conditions(query: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]
     }
     let resource = match &object.body {
         Body::Valid(resource) => resource,
-        Body::Invalid(invalid) => return Arc::from([about.invalid(invalid)]),
+        Body::Invalid(invalid) => {
+            let kept = kept_words(cx, object);
+            return Arc::from([about.invalid_root(invalid, kept)]);
+        }
     };
     let mut conditions: Vec<ObjectCondition> = if let Resource::Server(_) = resource {
         server_conditions(cx, &about)

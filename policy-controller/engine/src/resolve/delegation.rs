@@ -3,7 +3,7 @@
 //!
 //! A root claims paths of its hosts ([`claims`]). [`ownership`] decides from scratch, for each host,
 //! which claim is active. [`tree`] walks from a root along the delegations that are permitted,
-//! consented to and contained ([`child`]), without what others keep ([`kept`]). [`on_server`] makes the
+//! consented to and contained ([`child`]), without what others keep ([`kept`]); the tree of an invalid root denies ([`closed`]). [`on_server`] makes the
 //! routes of a Server of the trees of all hosts that objects of its namespace name
 //! ([`server_hosts`]), and of what each has on them ([`paths`]). Nothing of a tree is kept between two
 //! answers, so that no order of events can leave anything behind.
@@ -15,6 +15,7 @@
 mod admission;
 mod child;
 mod claims;
+mod closed;
 pub(crate) mod condition;
 mod kept;
 mod on_server;

@@ -1,6 +1,6 @@
 //! The times of claims over a history of edits, with what the leader records in between.
 
-use super::{World, bytes, compiled, proptest};
+use super::{World, bytes, compiled, permitted, proptest};
 use policy_core::HostPattern;
 use policy_crds::resource::{PathPrefix, Recorded};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
@@ -28,7 +28,9 @@ impl Statuses {
     /// Compiles objects with their statuses, and records their state at this time.
     fn record(&mut self, mut objects: Vec<Object>, now: i64) -> Compiled {
         for object in &mut objects {
-            object.meta.recorded = self.0.get(&object.meta.key).cloned();
+            if let Some(recorded) = self.0.get(&object.meta.key) {
+                object.meta.recorded = Some(recorded.clone());
+            }
         }
         let compiled = compiled(objects.clone());
         for object in &objects {
@@ -36,19 +38,15 @@ impl Statuses {
             if key.kind != Kind::InboundRoute {
                 continue;
             }
-            let mut recorded = Recorded::default();
-            match &object.body {
-                Body::Invalid(_) => recorded.postponed = true,
-                Body::Valid(_) => {
-                    for claim in &compiled.delegation_state(key).claims {
-                        if claim.admitted {
-                            let time = claim.claimed_at.unwrap_or(now);
-                            recorded.claims.insert((claim.host.clone(), claim.path.clone()), time);
-                        } else {
-                            assert_eq!(claim.claimed_at, None, "{key} {claim:?}");
-                            recorded.postponed = true;
-                        }
-                    }
+            let postponed = matches!(object.body, Body::Invalid(_));
+            let mut recorded = Recorded { postponed, ..Recorded::default() };
+            for claim in &compiled.delegation_state(key).claims {
+                if claim.admitted {
+                    let time = claim.claimed_at.unwrap_or(now);
+                    recorded.claims.insert((claim.host.clone(), claim.path.clone()), time);
+                } else {
+                    assert_eq!(claim.claimed_at, None, "{key} {claim:?}");
+                    recorded.postponed = true;
                 }
             }
             self.0.insert(key.clone(), Arc::new(recorded));
@@ -83,17 +81,26 @@ proptest! {
         }
     }
 
-    /// A root that is corrected takes no path from the holder that it got meanwhile.
+    /// A root that becomes invalid keeps its paths: nobody else gets one, no request more is permitted,
+    /// and the root has them again when it is corrected.
     #[test]
-    fn a_root_that_was_invalid_takes_no_path_from_who_holds_it(data in bytes()) {
+    fn a_root_that_becomes_invalid_keeps_its_paths_and_opens_nothing(data in bytes()) {
         let world = World::read(&data);
         for (broken, corrected) in world.with_a_broken_root() {
             let mut statuses = Statuses::default();
             statuses.record(world.objects(), LATER);
-            let during = held(&statuses.record(broken.objects(), LATER + 1));
+            let valid = statuses.record(world.objects(), LATER + 1);
+            let (before, may) = (held(&valid), permitted(&world, &valid));
             for now in [LATER + 2, LATER + 3] {
+                let during = statuses.record(broken.objects(), now);
+                prop_assert_eq!(&held(&during), &before, "{:?}", broken);
+                let added = permitted(&broken, &during).difference(&may).next().cloned();
+                prop_assert_eq!(added, None, "{:?}", broken);
+            }
+            for now in [LATER + 4, LATER + 5] {
                 let after = statuses.record(corrected.objects(), now);
-                prop_assert_eq!(still_held(&during, &after), Ok(()), "{:?}", broken);
+                prop_assert_eq!(&held(&after), &before, "{:?}", corrected);
+                prop_assert_eq!(&permitted(&corrected, &after), &may, "{:?}", corrected);
             }
         }
     }

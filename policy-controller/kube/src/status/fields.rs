@@ -44,8 +44,7 @@ pub(super) fn fields(
             let fields = size.map(|size| ("routes".to_owned(), json!(size)));
             return (fields.into_iter().collect(), differs);
         }
-        // An invalid object claims nothing. Its times go, so that it takes nothing back from whoever
-        // holds its hosts when it is corrected.
+        // An invalid object that keeps no claim. One that does has a state.
         StatusFields::Delegation(None) => {
             [("claims", vec![]), ("delegationStatuses", vec![]), ("routes", vec![])]
         }

@@ -59,11 +59,17 @@ impl About<'_> {
     }
 
     pub(super) fn invalid(&self, invalid: &Invalid) -> ObjectCondition {
+        self.invalid_root(invalid, None)
+    }
+
+    /// The same of an object that keeps claims, as `kept` says.
+    pub(super) fn invalid_root(&self, invalid: &Invalid, kept: Option<String>) -> ObjectCondition {
         let mut errors: Vec<String> = invalid.errors.iter().map(ToString::to_string).collect();
         if let Claims::HeaderRewrite { required: true, target } = &invalid.claims {
             let of = target.as_ref().map_or("every Server of the namespace", |_| "its target");
             errors.push(format!("requests of {of} fail, because its changes may be required"));
         }
+        errors.extend(kept);
         self.refused(Reason::Invalid, &errors.join("; "))
     }
 

@@ -23,13 +23,23 @@ query!(OverlappingClaims, Arc<HostClaims>, overlapping);
 fn root_claims(query: &RootClaims, cx: &mut Context<'_>) -> Arc<[HostClaim]> {
     let rules = cx.query(&AdmissionRules);
     let Some(object) = cx.object(&query.0) else { return Arc::default() };
-    let Some(route) = valid(object) else { return Arc::default() };
+    let Some(route) = valid(object) else { return kept(cx.config, object, &rules) };
     let mut claims = Vec::new();
     for host in route.virtual_host.iter().flat_map(|own| &own.hosts) {
         for path in route.routes.iter().map(|rule| &rule.path) {
             claims.push(claim(cx.config, &object.meta, host, path, &rules));
         }
     }
+    claims.sort_by(in_order);
+    claims.into()
+}
+
+/// The claims that an invalid root keeps, with the times that its status records. One that the rules
+/// do not admit has no time any more, and is gone.
+fn kept(config: &ControllerConfig, object: &Object, rules: &RouteAdmission) -> Arc<[HostClaim]> {
+    let claims = object.kept_claims();
+    let claims = claims.map(|(host, path)| claim(config, &object.meta, host, path, rules));
+    let mut claims: Vec<HostClaim> = claims.filter(HostClaim::is_active).collect();
     claims.sort_by(in_order);
     claims.into()
 }
@@ -57,7 +67,7 @@ pub(super) fn is_strict(rules: &RouteAdmission) -> bool {
     rules.ownership == NamespaceOwnership::Strict
 }
 
-/// The content of a valid InboundRoute.
+/// The content of a valid InboundRoute. An invalid one has claims at most.
 pub(super) fn valid(object: &Object) -> Option<&InboundRoute> {
     match &object.body {
         Body::Valid(Resource::InboundRoute(route)) => Some(route),
@@ -89,9 +99,9 @@ fn roots_on<'a>(
     let mut found = Vec::new();
     for root in roots {
         let Some(object) = cx.object(root) else { continue };
-        let own = valid(object).and_then(|route| route.virtual_host.as_ref());
-        let hosts = own.map(|own| own.hosts.iter().filter(|own| belongs(own)).cloned().collect());
-        found.extend(hosts.map(|hosts: Vec<HostPattern>| (root, hosts)));
+        let mut hosts = object.claimed_hosts();
+        hosts.retain(belongs);
+        found.push((root, hosts));
     }
     found
 }

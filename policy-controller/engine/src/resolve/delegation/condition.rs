@@ -12,7 +12,7 @@ use crate::query::delegation::{
     ClaimRefusal, DelegationTree, EdgeFault, HostClaim, ObjectsIn, RootsUnder, TreeHosts,
     TreeHostsOf, TreeNode, TreeOf,
 };
-use crate::query::delegation_state::{ClaimEntry, DelegationState, RouteEntry};
+use crate::query::delegation_state::{ClaimEntry, DelegationState, DelegationStateOf, RouteEntry};
 use policy_core::HostPattern;
 use policy_crds::resource::InboundRoute;
 use policy_crds::{Body, Object, ObjectKey, Resource};
@@ -116,6 +116,21 @@ pub(crate) fn acceptance(route: &InboundRoute, state: &DelegationState) -> Accep
         Some(reason) if lost.len() == state.claims.len() => Err((reason, words)),
         Some(_) | None => Ok(words),
     }
+}
+
+/// The claims that an invalid root keeps, in words; `None` if it keeps none.
+pub(crate) fn kept_words(cx: &mut Context<'_>, object: &Object) -> Option<String> {
+    object.kept_claims().next()?;
+    let state = cx.query(&DelegationStateOf(object.meta.key.clone()));
+    let active = state.claims.iter().filter(|claim| claim.active);
+    let hosts: BTreeSet<String> = active.map(|claim| claim.host.to_string()).collect();
+    let more = hosts.len().saturating_sub(MAX_SAID);
+    let mut named: Vec<String> = hosts.into_iter().take(MAX_SAID).collect();
+    if more > 0 {
+        named.push(format!("{more} more"));
+    }
+    let words = "it keeps what it claimed of these hosts, denied, until it is corrected or deleted";
+    (!named.is_empty()).then(|| format!("{words}: {}", named.join(", ")))
 }
 
 /// Messages in one, of many the first ones and the number of the rest.

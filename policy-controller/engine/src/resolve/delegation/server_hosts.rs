@@ -1,7 +1,6 @@
 //! The hosts of which trees decide on a Server.
 
 use super::child::inbound_parents;
-use super::claims::valid;
 use super::tree::is_child;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
@@ -30,9 +29,8 @@ fn roots_under(query: &RootsUnder, cx: &mut Context<'_>) -> Arc<[(ObjectKey, Vec
     let mut found = Vec::new();
     for root in cx.edge(Edge::HostBelow(query.0.clone())) {
         let Some(object) = cx.object(root) else { continue };
-        let own = valid(object).and_then(|route| route.virtual_host.as_ref());
-        let hosts = own.into_iter().flat_map(|own| &own.hosts).filter(|own| own.overlaps(&wide));
-        let hosts: Vec<HostPattern> = hosts.cloned().collect();
+        let mut hosts = object.claimed_hosts();
+        hosts.retain(|own| own.overlaps(&wide));
         if !hosts.is_empty() {
             found.push((root.clone(), hosts));
         }
@@ -90,7 +88,8 @@ fn handed_to(cx: &mut Context<'_>, route: &Object, server: &ObjectKey) -> Vec<Ho
     found
 }
 
-/// The hosts that an object has, consents to, or has as a route.
+/// The hosts that an object has, consents to, or has as a route. An invalid root has those that can be
+/// read, and those of the claims that it keeps.
 pub(super) fn hosts_of(object: &Object) -> Vec<HostPattern> {
     match &object.body {
         Body::Valid(Resource::InboundRoute(route)) => own_hosts(route),
@@ -98,7 +97,11 @@ pub(super) fn hosts_of(object: &Object) -> Vec<HostPattern> {
         Body::Valid(Resource::HttpRouteGroup(group)) => {
             group.delegated_from.iter().map(|consent| consent.host.clone()).collect()
         }
-        Body::Invalid(Invalid { claims: Claims::InboundRoute { hosts, .. }, .. }) => hosts.clone(),
+        Body::Invalid(Invalid { claims: Claims::InboundRoute { hosts, .. }, .. }) => {
+            let mut kept = object.claimed_hosts();
+            kept.retain(|host| !hosts.contains(host));
+            hosts.iter().cloned().chain(kept).collect()
+        }
         Body::Invalid(Invalid { claims: Claims::Route(claims), .. }) => claims.hostnames.clone(),
         Body::Valid(_) | Body::Invalid(_) => Vec::new(),
     }

@@ -17,9 +17,7 @@ use crate::query::delegation_state::{
 use crate::resolve::grant::reason;
 use crate::resolve::reference::{follow, is_permitted};
 use policy_core::HostPattern;
-use policy_crds::resource::{
-    Delegate, InboundAction, InboundRoute, PathPrefix, Recorded, VirtualHost,
-};
+use policy_crds::resource::{Delegate, InboundAction, InboundRoute, PathPrefix, Recorded};
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Field, Kind, Object, ObjectKey};
 use std::cmp::Reverse;
@@ -33,13 +31,16 @@ const MAX_FORMER: usize = 16;
 
 fn state(query: &DelegationStateOf, cx: &mut Context<'_>) -> Arc<DelegationState> {
     let Some(object) = cx.object(&query.0) else { return Arc::default() };
-    let Some(route) = valid(object) else { return Arc::default() };
+    let Some(route) = valid(object) else {
+        let claims = claims(cx, &query.0, &object.claimed_hosts());
+        return Arc::new(DelegationState { claims, ..DelegationState::default() });
+    };
     let trees = trees(cx, object);
     let own: Vec<&TreeNode> = trees.iter().flat_map(|tree| tree.of(&query.0)).collect();
     let faults = faults(cx, object, &own);
     let routes = routes(route, &own);
     let (claims, delegations) = match &route.virtual_host {
-        Some(root) => (claims(cx, &query.0, root), Vec::new()),
+        Some(root) => (claims(cx, &query.0, &root.hosts), Vec::new()),
         None => (Vec::new(), delegations(cx, object, route, &trees)),
     };
     Arc::new(DelegationState { claims, delegations, routes, faults })
@@ -125,9 +126,10 @@ fn words(node: &TreeNode, fault: &EdgeFault) -> String {
     }
 }
 
-fn claims(cx: &mut Context<'_>, key: &ObjectKey, root: &VirtualHost) -> Vec<ClaimEntry> {
+/// The claims of a root on its hosts.
+fn claims(cx: &mut Context<'_>, key: &ObjectKey, hosts: &[HostPattern]) -> Vec<ClaimEntry> {
     let mut entries = Vec::new();
-    for host in &root.hosts {
+    for host in hosts {
         let claims = cx.query(&ClaimsOn(host.clone()));
         let own = |claim: &&HostClaim| claim.root == *key;
         let mut own: Vec<&HostClaim> = claims.claims.iter().filter(own).collect();

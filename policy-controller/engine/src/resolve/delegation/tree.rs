@@ -2,6 +2,7 @@
 
 use super::child::{Child, ChildContent, Delegator, children, fault, inbound_parent, unlisted};
 use super::claims::valid;
+use super::closed::closed;
 use super::kept::{RuleSet, beside, together};
 use super::serving::served;
 use crate::incremental::{Context, query};
@@ -34,7 +35,7 @@ const MAX_PATHS: usize = 65_536;
 
 fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
     let Some(object) = cx.object(&query.0) else { return Arc::default() };
-    let Some(root) = valid(object) else { return Arc::default() };
+    let Some(root) = valid(object) else { return Arc::new(closed(cx, object)) };
     let Some(own) = &root.virtual_host else { return Arc::default() };
     let target = own.target.as_ref().map(|name| query.0.beside(Kind::Server, name));
     let allow_regex = own.allow_regex_children;

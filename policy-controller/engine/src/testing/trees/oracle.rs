@@ -38,11 +38,13 @@ pub fn claims(world: &World) -> Vec<Claim> {
     let mut roots: Vec<(&Inbound, &super::world::Root)> = world
         .inbound
         .iter()
-        .filter(|object| object.valid)
+        // An invalid one keeps what its status records.
+        .filter(|object| object.valid || object.recorded)
         .filter_map(|object| Some((object, object.root.as_ref()?)))
         .collect();
     roots.sort_by_key(|(object, _)| {
-        (object.edited, if object.edited { 0 } else { object.created }, object.at)
+        let timeless = object.edited && !object.recorded;
+        (timeless, if timeless { 0 } else { object.created }, object.at)
     });
     let mut decided: Vec<Claim> = Vec::new();
     for (object, root) in roots {
@@ -60,6 +62,10 @@ pub fn claims(world: &World) -> Vec<Claim> {
                 });
                 let wild = host.starts_with('*') && !wildcards;
                 let active = !outside && !wild && !lost;
+                // What is not admitted has no time, and an invalid root keeps nothing without one.
+                if !object.valid && (outside || wild) {
+                    continue;
+                }
                 decided.push(Claim { root: object.at, host, path, active });
             }
         }
@@ -73,7 +79,8 @@ pub fn may_answer(world: &World, server: (usize, usize), host: &str, path: &str)
     let claims = claims(world);
     holder(&claims, host, path).is_some_and(|claim| {
         let Some(root) = world.inbound(claim.root) else { return false };
-        longest(root, path).is_some_and(|(own, _)| *own == claim.path)
+        root.valid
+            && longest(root, path).is_some_and(|(own, _)| *own == claim.path)
             && leads(world, &Way { claim, server, path }, root, &[claim.root])
     })
 }

@@ -110,11 +110,24 @@ fn inbound(object: &Inbound) -> Value {
     if !object.valid {
         spec["routes"][0]["match"] = json!("//");
     }
+    let status = if object.recorded { recorded(object) } else { json!({}) };
     json!({
         "apiVersion": "portcullis.dev/v1alpha1", "kind": "InboundRoute",
         "metadata": metadata(object.at, object.created, object.edited, object.labelled),
-        "spec": spec,
+        "spec": spec, "status": status,
     })
+}
+
+/// A status that records every claim of a root as old as the root.
+fn recorded(object: &Inbound) -> Value {
+    let hosts = object.root.iter().flat_map(|root| &root.hosts);
+    let claims = hosts.flat_map(|host| {
+        object.rules.iter().map(move |(path, _)| {
+            let at = format!("2026-01-01T00:00:0{}Z", object.created);
+            json!({"host": host, "path": path, "state": "Active", "claimedAt": at})
+        })
+    });
+    json!({"claims": claims.collect::<Vec<_>>()})
 }
 
 fn rule((path, action): &(&str, Action)) -> Value {

@@ -51,6 +51,8 @@ pub(super) struct Inbound {
     pub(super) edited: bool,
     pub(super) labelled: bool,
     pub(super) valid: bool,
+    /// The status records its claims, if it is a root.
+    pub(super) recorded: bool,
     pub(super) root: Option<Root>,
     pub(super) consents: Vec<(&'static str, Option<Place>)>,
     pub(super) rules: Vec<(&'static str, Action)>,
@@ -163,6 +165,11 @@ impl World {
             }
         }
         let authentications = (0..NAMESPACES.len()).filter(|_| !from.one_in(5)).collect();
+        // Read last: what a world was before does not change.
+        for object in inbound.iter_mut().filter(|object| object.root.is_some()) {
+            object.recorded = from.below(3) == 1;
+            object.valid &= from.below(8) != 1;
+        }
         Self { inbound, leaves, grants, admission, open, policies, authentications }
     }
 
@@ -292,6 +299,7 @@ fn one(from: &mut Choices<'_>, at: Place) -> Inbound {
         edited: from.one_in(6),
         labelled: from.one_in(2),
         valid: !from.one_in(20),
+        recorded: false,
         root,
         consents,
         rules,

@@ -134,7 +134,7 @@ fn a_slow_clock_gives_no_host_to_a_later_claim() {
 }
 
 #[test]
-fn an_object_that_became_invalid_has_no_claims_and_claims_anew_when_it_is_corrected() {
+fn an_object_that_keeps_nothing_has_no_claims_and_claims_anew_when_it_is_corrected() {
     let first = written(&Value::Null, &root(vec![entry("/", true, Some(seconds(BEFORE)))]));
     let invalid = desired(StatusFields::Delegation(None));
     let second = written(&first.unwrap(), &invalid).unwrap();
