@@ -29,8 +29,8 @@ pub(crate) struct DelegationCounts {
 }
 
 impl DelegationTable {
-    /// Sets the state of an InboundRoute; `None`: it is gone, or invalid and keeps
-    /// nothing. True if it differs.
+    /// Sets the state of an InboundRoute; `None`: it is gone, or invalid and keeps nothing. True if it
+    /// differs.
     pub(crate) fn set(&mut self, key: &ObjectKey, state: Option<Arc<DelegationState>>) -> bool {
         let before = match &state {
             Some(state) => self.states.insert(key.clone(), state.clone()),

@@ -209,3 +209,28 @@ fn the_owner_of_a_host_has_a_new_path_since_it_claimed_the_host() {
     statuses.record(shared(1, "/a"), LATER);
     assert_eq!(owners(&statuses.record(shared(2, "/b"), LATER + 1)), [pair("two", "/b")]);
 }
+
+/// The owner read what is wrong with its object, and not that its host stays closed meanwhile.
+#[test]
+fn an_invalid_root_says_which_hosts_it_keeps_and_others_learn_no_name() {
+    let mut old = root("old", 0, 2, &["//"]);
+    let keep = |text: &str| (HostPattern::parse(text), PathPrefix::parse("/").unwrap());
+    let claims = [(keep("a.io"), LATER), (keep("b.io"), LATER), (keep("c.io"), 0)].into();
+    old.meta.recorded = Some(Arc::new(Recorded { claims, ..Recorded::default() }));
+    let compiled = compiled(vec![old.clone(), root("new", 1, 2, &["/"])]);
+    assert_eq!(owners(&compiled), [pair("old", "/"), pair("old", "/")]);
+    let told = |namespace: &str| {
+        let key = ObjectKey { namespace: namespace.into(), ..old.meta.key.clone() };
+        let first = &compiled.conditions[&key][0];
+        format!("{}: {}", first.reason.as_str(), first.message)
+    };
+    let own = told("old");
+    assert!(own.starts_with("Invalid: spec.routes[0].match: "), "{own}");
+    let kept = "; it keeps what it claimed of these hosts, denied, until it is corrected or deleted: \
+                a.io, b.io";
+    assert!(own.ends_with(kept), "{own}");
+    assert_eq!(
+        told("new"),
+        "HostAlreadyClaimed: a root in another namespace holds a.io and claimed it earlier"
+    );
+}

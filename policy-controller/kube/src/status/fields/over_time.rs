@@ -235,7 +235,7 @@ fn mistakes() -> Vec<Value> {
     ]
 }
 
-/// One bad edit of the owner gave the host to whoever waited for it, for good.
+/// One bad edit of the owner gave the host to the next claimant, for good.
 #[test]
 fn a_root_that_becomes_invalid_keeps_its_host_denied_until_it_is_corrected_or_deleted() {
     for mistake in mistakes() {
