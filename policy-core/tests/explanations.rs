@@ -294,6 +294,7 @@ fn each_thing_beyond_linkerd_names_its_feature() {
         );
     }
     assert_eq!(need(|p| p.paths = PathHandling::Raw), [Feature::RawPaths]);
+    assert!(Feature::RawPaths.guards(), "canonical paths may permit more than paths as received");
     let silent = |p: &mut ServerPolicy| p.informational_headers = InformationalHeaders::Disabled;
     assert_eq!(need(silent), [Feature::NoInformationalHeaders]);
     assert_eq!(need(|p| p.effects = vec![timeout()]), [Feature::Timeouts, Feature::ServerEffects]);

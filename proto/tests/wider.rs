@@ -271,6 +271,25 @@ fn path_policy() -> impl Strategy<Value = ServerPolicy> {
     )
 }
 
+/// Policies with a route for everything beside one for a single path, and a probe of some spelling of it.
+fn probed_policy() -> impl Strategy<Value = ServerPolicy> {
+    let spelling = || select(&SPELLINGS[..]).prop_map(PathPattern::exact);
+    (path_policy(), spelling(), spelling(), grants()).prop_map(|(mut policy, own, probed, set)| {
+        let route = |name, path, authorizations| {
+            let route = testing::route(name, vec![RequestMatch::path(path)]);
+            Arc::new(Route { authorizations, inherits_server: false, ..route })
+        };
+        let lax = testing::set(vec![testing::grant("lax", Vec::new())]);
+        policy.routes.routes.push(route("own", own, set));
+        policy.routes.routes.push(route("lax", PathPattern::prefix("/"), lax));
+        policy.exemptions.push(Exemption {
+            request: Some(RequestMatch::path(probed).with_method(Some(Method::GET))),
+            authorization: testing::grant("probe", vec![testing::network("192.0.2.0/24")]),
+        });
+        policy
+    })
+}
+
 /// A request before it is known which paths the policy names.
 #[derive(Clone, Debug)]
 struct Near {
@@ -365,7 +384,7 @@ proptest! {
 
     #[test]
     fn a_compatible_client_gets_nothing_wider_near_the_paths_of_a_policy(
-        policy in path_policy(),
+        policy in prop_oneof![path_policy(), probed_policy()],
         requests in vec(near(), 8),
     ) {
         let requests: Vec<_> = requests.iter().map(|near| near.request(&policy)).collect();

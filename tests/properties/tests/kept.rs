@@ -43,7 +43,7 @@ fn the_seed_of_a_failing_property_is_kept_and_the_next_run_begins_with_it() {
     let kept = std::fs::read_to_string(&file).unwrap();
     let seeds: Vec<&str> = kept.lines().filter(|line| line.starts_with("cc ")).collect();
     let [seed] = &seeds[..] else { panic!("{kept}") };
-    assert!(seed.ends_with(" # shrinks to number = 0"), "{seed}");
+    assert!(seed.contains(" # shrinks to number = "), "{seed}");
     let (seed, _) = seed.split_once(" #").unwrap();
     let how = "cargo test -p example --test kept it_holds_where_it_is_not_asked_to_fail -- --exact";
     for part in [&*file.display().to_string(), seed, how] {
