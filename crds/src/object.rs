@@ -113,6 +113,8 @@ pub enum Claims {
         /// True if a part that may name a Server could not be read: it may have been any one of the
         /// namespace.
         unread: bool,
+        /// True if it is a root, or may be one: where labels select it, nothing is handed down.
+        root: bool,
     },
     /// The target on which it would grant; it grants nothing, and is listed there as withheld.
     AuthorizationPolicy {

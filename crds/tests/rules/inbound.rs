@@ -199,7 +199,9 @@ fn hosts_are_canonical() {
             found.len() == 1 && found[0].starts_with("spec.virtualhost.fqdn: "),
             "{text}: {found:?}"
         );
-        let Claims::InboundRoute { hosts, servers, unread } = claims(object) else { panic!() };
+        let Claims::InboundRoute { hosts, servers, unread, root: _ } = claims(object) else {
+            panic!()
+        };
         assert_eq!((hosts, servers, unread), (vec![], vec!["s".into()], false), "{text}");
     }
 }
@@ -317,7 +319,7 @@ fn a_path_contains_whole_segments() {
 #[test]
 fn an_invalid_object_keeps_its_hosts_and_servers() {
     let claimed = |spec: &str| {
-        let Claims::InboundRoute { hosts, servers, unread } =
+        let Claims::InboundRoute { hosts, servers, unread, root: _ } =
             claims(object(OURS, "InboundRoute", spec))
         else {
             panic!()
@@ -372,7 +374,20 @@ fn an_invalid_object_keeps_its_hosts_and_servers() {
     );
     let unreadable = Kind::InboundRoute.spec().claims(None);
     let (hosts, servers) = (Vec::new(), Vec::new());
-    assert_eq!(unreadable, Claims::InboundRoute { hosts, servers, unread: true });
+    assert_eq!(unreadable, Claims::InboundRoute { hosts, servers, unread: true, root: true });
+}
+
+#[test]
+fn an_invalid_object_that_may_be_a_root_is_one_for_selectors() {
+    let is_root = |spec: &str| {
+        let claims = claims(object(OURS, "InboundRoute", spec));
+        matches!(claims, Claims::InboundRoute { root: true, .. })
+    };
+    for spec in ["virtualhost: 7\nroutes: []", "virtualHost: {fqdn: a}\nroutes: []", "routes: []"] {
+        assert!(is_root(spec), "{spec}");
+    }
+    assert!(!is_root("delegatedFrom: [{fqdn: a}]\nroutes: []"));
+    assert!(!is_root("delegatedFrom: 7\nroutes: []"));
 }
 
 #[test]

@@ -14,10 +14,16 @@ use std::sync::Arc;
 /// The claims of a valid object, or without one, of an object that cannot be read.
 pub(in crate::kinds) fn claims(resource: Option<&Resource>) -> Claims {
     let Some(Resource::InboundRoute(route)) = resource else {
-        return Claims::InboundRoute { hosts: Vec::new(), servers: Vec::new(), unread: true };
+        return Claims::InboundRoute {
+            hosts: Vec::new(),
+            servers: Vec::new(),
+            unread: true,
+            root: true,
+        };
     };
     let mut found = Found::default();
     if let Some(own) = &route.virtual_host {
+        found.root = true;
         own.hosts.iter().for_each(|host| found.host(host.clone()));
         own.target.iter().for_each(|name| found.server(name));
     }
@@ -35,7 +41,7 @@ pub(super) fn of(spec: Option<&Value>) -> Claims {
     let mut found = Found::default();
     match spec {
         Some(Value::Object(spec)) => found.spec(spec),
-        Some(_) | None => found.unread = true,
+        Some(_) | None => (found.unread, found.root) = (true, true),
     }
     found.claims()
 }
@@ -46,12 +52,13 @@ struct Found {
     hosts: Vec<HostPattern>,
     servers: Vec<Arc<str>>,
     unread: bool,
+    root: bool,
 }
 
 impl Found {
     fn claims(self) -> Claims {
-        let Self { hosts, servers, unread } = self;
-        Claims::InboundRoute { hosts, servers, unread }
+        let Self { hosts, servers, unread, root } = self;
+        Claims::InboundRoute { hosts, servers, unread, root }
     }
 
     fn host(&mut self, host: HostPattern) {
@@ -78,11 +85,13 @@ impl Found {
             .into_iter()
             .flatten()
             .any(|rule| rule.get("serve").is_some_and(|serve| !serve.is_null()));
+        let is_vertex = field(spec, "delegatedFrom").is_some();
+        self.root = field(spec, "virtualhost").is_some() || !is_vertex;
         match field(spec, "virtualhost") {
             Some(Value::Object(own)) => self.virtual_host(own, serves),
             Some(_) => self.unread = true,
             // It may be the root's fields that are missing, a Server among them.
-            None => self.unread |= field(spec, "delegatedFrom").is_none(),
+            None => self.unread |= !is_vertex,
         }
         let consents = field(spec, "delegatedFrom").and_then(Value::as_array);
         for consent in consents.into_iter().flatten() {

@@ -2,7 +2,6 @@
 //! this order: permission, existence, no root, no cycle, consent, containment, bounds. The first
 //! that fails is the one that is reported.
 
-use super::claims::valid;
 use super::kept::{RuleSet, is_inside};
 use crate::incremental::Context;
 use crate::index::parents;
@@ -15,7 +14,7 @@ use policy_core::{HostPattern, PathPattern};
 use policy_crds::resource::{
     Consent, Delegate, InboundRoute, ParentRef, PathPrefix, RouteResource,
 };
-use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -105,14 +104,19 @@ pub(super) fn children<'a>(
                 let message = format!("more than {MAX_SELECTED} objects have the labels");
                 return Err(fault(Reason::TooLarge, message, None));
             }
-            let is_root = |object: &&&Arc<Object>| {
-                valid(object).is_some_and(|route| route.virtual_host.is_some())
-            };
             let is_foreign = namespace != parent.namespace;
-            if let Some(root) = objects.iter().find(is_root) {
-                let message = match is_foreign {
-                    true => "an object with the labels is a root".to_owned(),
-                    false => format!("{} has the labels, and is a root", root.meta.key),
+            if let Some(root) = objects.iter().find(|object| may_be_root(object)) {
+                let message = match (is_foreign, &root.body) {
+                    (true, _) => "an object with the labels is a root, or may be one".to_owned(),
+                    (false, Body::Valid(_)) => {
+                        format!("{} has the labels, and is a root", root.meta.key)
+                    }
+                    (false, Body::Invalid(_)) => {
+                        format!(
+                            "{} has the labels, and is or may be a root: it is invalid",
+                            root.meta.key
+                        )
+                    }
                 };
                 return Err(fault(Reason::SelectorMatchesRoot, message, None));
             }
@@ -130,6 +134,16 @@ pub(super) fn children<'a>(
             }
             Ok(found)
         }
+    }
+}
+
+/// True for a root, and for an invalid object that may be one: an error in a root opens no path that it
+/// closed.
+fn may_be_root(object: &Object) -> bool {
+    match &object.body {
+        Body::Valid(Resource::InboundRoute(route)) => route.virtual_host.is_some(),
+        Body::Invalid(Invalid { claims: Claims::InboundRoute { root, .. }, .. }) => *root,
+        Body::Valid(_) | Body::Invalid(_) => false,
     }
 }
 

@@ -122,7 +122,7 @@ fn leads(world: &World, way: &Way<'_>, object: &Inbound, chain: &[Place]) -> boo
                 child.labelled && child.at.0 == *namespace && granted(world, object, child.at)
             });
             let children: Vec<&Inbound> = with_label.collect();
-            let root = children.iter().any(|child| child.valid && child.root.is_some());
+            let root = children.iter().any(|child| child.root.is_some());
             // They are one set of rules: what one of them lists, no other hands down.
             let takes_part =
                 |child: &&&Inbound| takes_part((world, way), object, child, prefix, chain);
