@@ -122,13 +122,22 @@ pub fn table_within<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
+    table_of(width, header, rows)
+}
+
+/// Like [`table_within`], with a number of columns that is not known at compile time.
+pub(crate) fn table_of<'a>(
+    width: Option<u16>,
+    header: impl IntoIterator<Item = &'a str>,
+    rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
+) -> String {
     let mut table = Table::new();
     if let Some(width) = width {
         table.set_width(width).set_content_arrangement(ContentArrangement::Dynamic);
     }
-    table.load_style(presets::NOTHING).set_header(header.map(Cell::new));
+    table.load_style(presets::NOTHING).set_header(header.into_iter().map(Cell::new));
     for row in rows {
-        table.add_row(row.map(Cell::new));
+        table.add_row(row.into_iter().map(Cell::new));
     }
     let mut laid_out = String::new();
     for line in table.lines() {

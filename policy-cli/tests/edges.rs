@@ -1,4 +1,4 @@
-//! `portcullis edges` as people run it, against an API server that knows three pods.
+//! `portcullis edges` as people run it, against an API server that knows two namespaces with pods.
 
 #![allow(
     clippy::unwrap_used,
@@ -42,7 +42,8 @@ fn metrics() -> String {
     telemetry.encode(&[]).unwrap()
 }
 
-fn pod(name: &str, mark: Option<&str>) -> Value {
+/// A pod of a workload, given as `(namespace, owner)`, with a sidecar whose mark says what it carries.
+fn pod((namespace, owner): (&str, &str), name: &str, mark: Option<&str>) -> Value {
     let mark = mark.map(|outbound| {
         json!({
             "version": "0.1.0", "inboundPort": 4143, "outbound": outbound,
@@ -51,12 +52,16 @@ fn pod(name: &str, mark: Option<&str>) -> Value {
         .to_string()
     });
     let annotations = mark.map(|mark| json!({"portcullis.dev/sidecar": mark}));
-    let owners =
-        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u"}]);
+    let owners = json!([{
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{owner}-1"), "uid": "u",
+        "controller": true,
+    }]);
     json!({
         "metadata": {
-            "name": name, "namespace": "shop", "annotations": annotations, "ownerReferences": owners,
+            "name": name, "namespace": namespace, "annotations": annotations,
+            "ownerReferences": owners, "labels": {"pod-template-hash": "1"},
         },
+        "spec": {"containers": [{"name": "app"}]},
         "status": {"phase": "Running"},
     })
 }
@@ -67,15 +72,27 @@ fn answer(path: &str) -> (u16, &'static str, String) {
     let owned = json!([{"metadata": {
         "name": "web-1", "ownerReferences": [{"kind": "Deployment", "name": "web"}],
     }}]);
-    let pods = json!([
-        pod("web-1-c", None),
-        pod("web-1-a", Some("on")),
-        pod("web-1-b", Some("mesh-only")),
-        pod("web-1-d", Some("none")),
-    ]);
+    let of_shop = [
+        pod(("shop", "web"), "web-1-c", None),
+        pod(("shop", "web"), "web-1-a", Some("on")),
+        pod(("shop", "web"), "web-1-b", Some("mesh-only")),
+        pod(("shop", "web"), "web-1-d", Some("none")),
+    ];
+    let of_bank = [
+        pod(("bank", "till"), "till-1-a", Some("on")),
+        pod(("bank", "till"), "till-1-b", Some("on")),
+        pod(("bank", "vault"), "vault-1-a", None),
+    ];
+    let text = "text/plain";
     match path {
+        "/api/v1/pods" => {
+            (200, "application/json", list(json!([of_shop.as_slice(), &of_bank].concat())))
+        }
+        "/api/v1/namespaces/bank/pods/till-1-a:4191/proxy/metrics"
+        | "/api/v1/namespaces/bank/pods/till-1-b:4191/proxy/metrics" => (200, text, metrics()),
+        "/api/v1/namespaces/empty/pods" => (200, "application/json", list(json!([]))),
         "/apis/apps/v1/namespaces/shop/replicasets" => (200, "application/json", list(owned)),
-        "/api/v1/namespaces/shop/pods" => (200, "application/json", list(pods)),
+        "/api/v1/namespaces/shop/pods" => (200, "application/json", list(json!(of_shop))),
         "/api/v1/namespaces/shop/pods/web-1-a:4191/proxy/metrics" => (200, "text/plain", metrics()),
         "/api/v1/namespaces/shop/pods/web-1-b:4191/proxy/metrics" => {
             (403, "text/plain", String::new())
@@ -158,35 +175,113 @@ fn a_workloads_connections_are_a_table_for_people() {
     assert_eq!(edges(&["deploy/web"]), (0, TABLES.to_owned(), String::new()));
 }
 
+const NAMESPACE: &str = "\
+context test at SERVER, namespace shop
+
+1 of 4 pods answer
+not known of pod web-1-c: it has no sidecar with an outbound half
+not known of pod web-1-b: its sidecar answers /metrics with HTTP status 403
+not known of pod web-1-d: its sidecar has no outbound half
+
+FROM            TO                      PODS OF          TLS           IDENTITY      OPEN  OPENED  SENT    RECEIVED
+deployment/web  outside of the cluster  -                no: external  -             0     1       0 B     0 B
+deployment/web  cart.shop:80            deployment/cart  yes           cart.shop.id  0     1       1.5 kB  20 B
+
+Refused and failed
+FROM            TO            PODS OF          REASON       REFUSED  ATTEMPTS FAILED
+deployment/web  cart.shop:80  deployment/cart  connect      0        1
+deployment/web  gone.shop:80  -                no_endpoint  1        0
+";
+
+#[test]
+fn the_connections_of_a_namespace_are_one_table_and_name_what_they_lack() {
+    assert_eq!(edges(&[]), (0, NAMESPACE.to_owned(), String::new()));
+}
+
+const CLUSTER: &str = "\
+context test at SERVER, all namespaces
+
+3 of 7 pods answer
+not known of 2 pods: it has no sidecar with an outbound half (bank/vault-1-a, shop/web-1-c)
+not known of pod shop/web-1-b: its sidecar answers /metrics with HTTP status 403
+not known of pod shop/web-1-d: its sidecar has no outbound half
+
+FROM                  TO                      PODS OF          TLS           IDENTITY      OPEN  OPENED  SENT    RECEIVED
+bank/deployment/till  outside of the cluster  -                no: external  -             0     2       0 B     0 B
+bank/deployment/till  cart.shop:80            deployment/cart  yes           cart.shop.id  0     2       3.0 kB  40 B
+shop/deployment/web   outside of the cluster  -                no: external  -             0     1       0 B     0 B
+shop/deployment/web   cart.shop:80            deployment/cart  yes           cart.shop.id  0     1       1.5 kB  20 B
+
+Refused and failed
+FROM                  TO            PODS OF          REASON       REFUSED  ATTEMPTS FAILED
+bank/deployment/till  cart.shop:80  deployment/cart  connect      0        2
+bank/deployment/till  gone.shop:80  -                no_endpoint  2        0
+shop/deployment/web   cart.shop:80  deployment/cart  connect      0        1
+shop/deployment/web   gone.shop:80  -                no_endpoint  1        0
+";
+
+#[test]
+fn the_connections_of_a_cluster_are_summed_up_by_workload() {
+    assert_eq!(edges(&["-A"]), (0, CLUSTER.to_owned(), String::new()));
+}
+
+#[test]
+fn a_workload_is_in_one_namespace_and_an_empty_namespace_is_no_answer() {
+    let (code, out, error) = edges(&["-A", "deploy/web"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(error.contains("cannot be used with"), "{error}");
+    let none = "error: no pod was found in context test at SERVER, namespace empty\n";
+    assert_eq!(edges(&["-n", "empty"]), (1, String::new(), none.to_owned()));
+}
+
+#[test]
+fn programs_get_the_workload_of_each_connection_and_whether_all_is_known() {
+    let (code, out, _) = edges(&["-A", "-o", "json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let seen = |list: &str, field: &str| {
+        report[list].as_array().unwrap().iter().map(|it| it[field].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((code, &report["workload"], &report["complete"]), (0, &json!(null), &json!(false)));
+    let [till, web] = [("bank", "deployment/till"), ("shop", "deployment/web")]
+        .map(|(namespace, owner)| json!({"namespace": namespace, "owner": owner}));
+    assert_eq!(seen("edges", "from"), [&till, &till, &web, &web].map(Clone::clone));
+    assert_eq!(seen("edges", "opened"), [2, 2, 1, 1]);
+    assert_eq!(seen("failures", "from"), [&till, &till, &web, &web].map(Clone::clone));
+    let pods = ["till-1-a", "till-1-b", "vault-1-a", "web-1-a", "web-1-b", "web-1-c", "web-1-d"];
+    assert_eq!(seen("pods", "name"), pods);
+}
+
 #[test]
 fn programs_get_whole_numbers_and_every_pod() {
     let (code, out, _) = edges(&["pod/web-1-a", "-o", "json"]);
+    let from = json!({"namespace": "shop", "owner": "pod/web-1-a"});
     let expected = json!({
         "asked": {
             "directory": null, "controller": null, "context": "test", "server": "SERVER",
             "namespace": "shop",
         },
         "workload": "Pod shop/web-1-a",
-        "pods": [{"name": "web-1-a", "identity": "web.shop.id", "outbound": "on", "problem": null}],
+        "complete": true,
+        "pods": [{"namespace": "shop", "name": "web-1-a", "identity": "web.shop.id", "outbound": "on", "problem": null}],
         "edges": [
             {
-                "namespace": null, "service": null, "port": null, "owner": null, "tls": false,
+                "from": from, "namespace": null, "service": null, "port": null, "owner": null, "tls": false,
                 "identity": null, "reason": "external", "opened": 1, "closed": 1, "sent": 0,
                 "received": 0,
             },
             {
-                "namespace": "shop", "service": "cart", "port": 80, "owner": "deployment/cart",
+                "from": from, "namespace": "shop", "service": "cart", "port": 80, "owner": "deployment/cart",
                 "tls": true, "identity": "cart.shop.id", "reason": null, "opened": 1, "closed": 1,
                 "sent": 1500, "received": 20,
             },
         ],
         "failures": [
             {
-                "namespace": "shop", "service": "cart", "port": 80, "owner": "deployment/cart",
+                "from": from, "namespace": "shop", "service": "cart", "port": 80, "owner": "deployment/cart",
                 "reason": "connect", "refused": 0, "attempts": 1,
             },
             {
-                "namespace": "shop", "service": "gone", "port": 80, "owner": null,
+                "from": from, "namespace": "shop", "service": "gone", "port": 80, "owner": null,
                 "reason": "no_endpoint", "refused": 1, "attempts": 0,
             },
         ],

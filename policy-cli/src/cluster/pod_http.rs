@@ -5,15 +5,20 @@ use super::port_forward;
 use super::{Cluster, error_chain};
 use bytes::Bytes;
 use http::{Request, header};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::body::Body;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
+use std::error::Error;
 use std::io;
 use std::time::Duration;
 
 /// Timeout of each of the two ways.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Largest body that is read, in bytes: a pod may answer what it likes, and several are asked at once.
+const MAX_BODY: usize = 16 * 1024 * 1024;
 
 /// Response of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,23 +94,34 @@ async fn forwarded(
         .body(Empty::new())
         .map_err(|error| message(&error))?;
     let exchange = async {
-        let response = sender.send_request(request).await?;
+        let response = sender.send_request(request).await.map_err(|error| message(&error))?;
         let status = response.status().as_u16();
-        let body = response.into_body().collect().await?.to_bytes();
-        Ok::<_, hyper::Error>(PodResponse {
-            status,
-            text: String::from_utf8_lossy(&body).into_owned(),
-        })
+        let text = text(response.into_body()).await.map_err(PodRequestError::failed)?;
+        Ok(PodResponse { status, text })
     };
     tokio::pin!(exchange, connection);
     tokio::select! {
         biased;
-        response = &mut exchange => response.map_err(|error| message(&error)),
+        response = &mut exchange => response,
         ended = &mut connection => match ended {
-            Ok(()) => exchange.await.map_err(|error| message(&error)),
+            Ok(()) => exchange.await,
             Err(error) => Err(message(&error)),
         },
     }
+}
+
+/// Reads a body of at most [`MAX_BODY`] bytes.
+async fn text<B>(body: B) -> Result<String, String>
+where
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let body = Limited::new(body, MAX_BODY).collect().await;
+    let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+        true => format!("its answer has more than {MAX_BODY} bytes"),
+        false => error_chain(&*error),
+    })?;
+    Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
 }
 
 async fn proxied(
@@ -122,13 +138,25 @@ async fn proxied(
     let kind = response.headers().get(header::CONTENT_TYPE);
     // This project's ports answer in plain text: JSON comes from the API server itself.
     let own = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let body =
-        response.into_body().collect().await.map_err(|error| error_chain(&error))?.to_bytes();
-    let text = String::from_utf8_lossy(&body).into_owned();
+    let text = text(response.into_body()).await?;
     if own {
         let status: Option<serde_json::Value> = serde_json::from_str(&text).ok();
         let message = status.as_ref().and_then(|status| status.get("message")?.as_str());
         return Err(message.unwrap_or(&text).to_owned());
     }
     Ok(PodResponse { status, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::Full;
+
+    #[tokio::test]
+    async fn a_pod_cannot_answer_more_than_is_read() {
+        let answer = |length: usize| text(Full::new(Bytes::from(vec![b'a'; length])));
+        assert_eq!(answer(MAX_BODY).await.map(|text| text.len()), Ok(MAX_BODY));
+        let error = answer(MAX_BODY.saturating_add(1)).await.unwrap_err();
+        assert_eq!(error, "its answer has more than 16777216 bytes");
+    }
 }

@@ -1,6 +1,6 @@
 //! Outbound connections in the metrics of a sidecar.
 
-use super::report::{Counts, Edge, EdgeFailure, EdgePeer, FailureCounts};
+use super::report::{Counts, Edge, EdgeFailure, EdgeOrigin, EdgePeer, FailureCounts};
 use std::collections::BTreeMap;
 
 /// What the metrics of one sidecar, or of several, say of outbound connections.
@@ -77,19 +77,37 @@ impl OutboundCounts {
         Some(())
     }
 
-    /// The connections, by peer.
-    pub(crate) fn edges(&self) -> Vec<Edge> {
+    /// Adds the counts of other sidecars.
+    pub(crate) fn merge(&mut self, other: Self) {
+        let Self { edges, failures } = other;
+        for (key, Counts { opened, closed, sent, received }) in edges {
+            let counts = self.edges.entry(key).or_default();
+            add(&mut counts.opened, opened);
+            add(&mut counts.closed, closed);
+            add(&mut counts.sent, sent);
+            add(&mut counts.received, received);
+        }
+        for (key, FailureCounts { refused, attempts }) in failures {
+            let counts = self.failures.entry(key).or_default();
+            add(&mut counts.refused, refused);
+            add(&mut counts.attempts, attempts);
+        }
+    }
+
+    /// The connections of a workload, by peer.
+    pub(crate) fn edges(&self, from: &EdgeOrigin) -> Vec<Edge> {
         let edge = |(carried, counts): (&Carried, &Counts)| {
             let Carried { peer, tls, identity, reason } = carried.clone();
-            Edge { peer, tls, identity, reason, counts: counts.clone() }
+            Edge { from: from.clone(), peer, tls, identity, reason, counts: counts.clone() }
         };
         self.edges.iter().map(edge).collect()
     }
 
-    /// The connections and attempts that failed, by peer.
-    pub(crate) fn failures(&self) -> Vec<EdgeFailure> {
+    /// The connections and attempts of a workload that failed, by peer.
+    pub(crate) fn failures(&self, from: &EdgeOrigin) -> Vec<EdgeFailure> {
         let failure = |((peer, reason), counts): (&(EdgePeer, String), &FailureCounts)| {
-            EdgeFailure { peer: peer.clone(), reason: reason.clone(), counts: counts.clone() }
+            let (from, peer) = (from.clone(), peer.clone());
+            EdgeFailure { from, peer, reason: reason.clone(), counts: counts.clone() }
         };
         self.failures.iter().map(failure).collect()
     }
@@ -175,6 +193,10 @@ mod tests {
         telemetry.encode(&[]).unwrap()
     }
 
+    fn origin() -> EdgeOrigin {
+        EdgeOrigin { namespace: "shop".to_owned(), owner: "deployment/front".to_owned() }
+    }
+
     fn web(service: &str) -> EdgePeer {
         EdgePeer {
             namespace: Some("shop".to_owned()),
@@ -188,8 +210,11 @@ mod tests {
     fn the_metrics_of_several_sidecars_are_one_table() {
         let mut counts = OutboundCounts::default();
         counts.add(&metrics(3)).unwrap();
-        counts.add(&metrics(4)).unwrap();
+        let mut of_another = OutboundCounts::default();
+        of_another.add(&metrics(4)).unwrap();
+        counts.merge(of_another);
         let outside = Edge {
+            from: origin(),
             peer: EdgePeer::default(),
             tls: false,
             identity: None,
@@ -197,21 +222,23 @@ mod tests {
             counts: Counts { opened: 2, closed: 2, sent: 0, received: 0 },
         };
         let mesh = Edge {
+            from: origin(),
             peer: web("web"),
             tls: true,
             identity: Some("web \"1\"".to_owned()),
             reason: None,
             counts: Counts { opened: 4, closed: 2, sent: 7, received: 2 },
         };
-        assert_eq!(counts.edges(), [outside, mesh]);
+        assert_eq!(counts.edges(&origin()), [outside, mesh]);
         let failure = |peer, reason: &str, refused, attempts| EdgeFailure {
+            from: origin(),
             peer,
             reason: reason.to_owned(),
             counts: FailureCounts { refused, attempts },
         };
         let failed =
             [failure(web("gone"), "no_endpoint", 2, 0), failure(web("web"), "connect", 0, 2)];
-        assert_eq!(counts.failures(), failed);
+        assert_eq!(counts.failures(&origin()), failed);
     }
 
     #[test]

@@ -3,27 +3,32 @@
 use crate::cluster::QuerySource;
 use serde::Serialize;
 
-/// Connections that the pods of a workload opened.
+/// Connections that pods opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EdgesReport {
     /// The cluster.
     #[serde(rename = "asked")]
     pub(crate) source: QuerySource,
-    /// The workload, such as `Deployment shop/cart`.
-    pub(crate) workload: String,
-    /// Its pods.
+    /// The workload, such as `Deployment shop/cart`; absent: every workload of the namespaces that
+    /// were asked.
+    pub(crate) workload: Option<String>,
+    /// True if the connections of every pod are known.
+    pub(crate) complete: bool,
+    /// The pods.
     pub(crate) pods: Vec<SidecarSource>,
-    /// The connections of all of them together.
+    /// The connections, those of all pods of a workload together.
     pub(crate) edges: Vec<Edge>,
     /// Connections that were refused, and attempts that failed.
     pub(crate) failures: Vec<EdgeFailure>,
 }
 
 /// A pod, and what its sidecar could be asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SidecarSource {
+    /// Namespace.
+    pub(crate) namespace: String,
     /// Name.
     pub(crate) name: String,
     /// The identity that it proves.
@@ -32,6 +37,16 @@ pub(crate) struct SidecarSource {
     pub(crate) outbound: &'static str,
     /// Reason why its connections are not known.
     pub(crate) problem: Option<String>,
+}
+
+/// A workload that opened connections.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EdgeOrigin {
+    /// Its namespace.
+    pub(crate) namespace: String,
+    /// The workload, such as `deployment/web`.
+    pub(crate) owner: String,
 }
 
 /// The other side of connections. What is absent is not known, or is no one thing.
@@ -52,6 +67,8 @@ pub(crate) struct EdgePeer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Edge {
+    /// The workload that opened them.
+    pub(crate) from: EdgeOrigin,
     /// The other side.
     #[serde(flatten)]
     pub(crate) peer: EdgePeer,
@@ -84,6 +101,8 @@ pub(crate) struct Counts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EdgeFailure {
+    /// The workload whose connections failed.
+    pub(crate) from: EdgeOrigin,
     /// The other side.
     #[serde(flatten)]
     pub(crate) peer: EdgePeer,

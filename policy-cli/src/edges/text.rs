@@ -1,8 +1,9 @@
 //! Tables of `portcullis edges`.
 
-use super::report::{Edge, EdgeFailure, EdgePeer, EdgesReport, SidecarSource};
+use super::report::{Edge, EdgeFailure, EdgeOrigin, EdgePeer, EdgesReport, SidecarSource};
+use crate::diagnostics::result::abbreviated;
 use crate::output::{self, Paint};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 impl EdgesReport {
@@ -10,22 +11,52 @@ impl EdgesReport {
     pub(crate) fn text(&self, paint: Paint) -> String {
         let mut text = format!("{}\n\n", paint.dim(&self.source.to_string()));
         let known: Vec<_> = self.pods.iter().filter(|pod| pod.problem.is_none()).collect();
-        let as_whom = identities(&known);
         let (asked, all) = (known.len(), self.pods.len());
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}{as_whom}", paint.bold(&self.workload));
+        if let Some(workload) = &self.workload {
+            let _ = writeln!(text, "{}{}", paint.bold(workload), identities(&known));
+        }
         let _ = writeln!(text, "{asked} of {all} pods answer");
-        for pod in &self.pods {
-            if let Some(problem) = &pod.problem {
-                let line = format!("not known of pod {}: {problem}", pod.name);
-                let _ = writeln!(text, "{}", paint.notice(&line));
-            }
+        for line in self.problems() {
+            let _ = writeln!(text, "{}", paint.notice(&line));
         }
         if asked > 0 {
             text.push('\n');
             text.push_str(&self.tables(paint));
         }
         text
+    }
+
+    /// The pods whose connections are not known: each of a workload, and of namespaces those with the
+    /// same reason together.
+    fn problems(&self) -> Vec<String> {
+        let mut problems: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let mut lines = Vec::new();
+        for pod in &self.pods {
+            match (&pod.problem, &self.workload) {
+                (None, _) => {}
+                (Some(problem), Some(_)) => {
+                    lines.push(format!("not known of pod {}: {problem}", pod.name));
+                }
+                (Some(problem), None) => {
+                    let name = self.name_within(&pod.namespace, &pod.name);
+                    problems.entry(problem).or_default().push(name);
+                }
+            }
+        }
+        lines.extend(problems.into_iter().map(|(problem, pods)| match &pods[..] {
+            [pod] => format!("not known of pod {pod}: {problem}"),
+            pods => format!("not known of {} pods: {problem} ({})", pods.len(), abbreviated(pods)),
+        }));
+        lines
+    }
+
+    /// A name with its namespace where several are shown.
+    fn name_within(&self, namespace: &str, name: &str) -> String {
+        match &self.source.namespace {
+            Some(_) => name.to_owned(),
+            None => format!("{namespace}/{name}"),
+        }
     }
 
     fn tables(&self, paint: Paint) -> String {
@@ -35,17 +66,34 @@ impl EdgesReport {
         let mut text = String::new();
         if !self.edges.is_empty() {
             let header = ["TO", "PODS OF", "TLS", "IDENTITY", "OPEN", "OPENED", "SENT", "RECEIVED"];
-            let rows = self.edges.iter().map(edge);
-            text.push_str(&output::table_within(output::width(), header, rows));
+            let rows = self.edges.iter().map(|it| (&it.from, edge(it)));
+            text.push_str(&self.table(header, rows));
         }
         if !self.failures.is_empty() {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "\n{}", paint.bold("Refused and failed"));
             let header = ["TO", "PODS OF", "REASON", "REFUSED", "ATTEMPTS FAILED"];
-            let rows = self.failures.iter().map(failure);
-            text.push_str(&output::table_within(output::width(), header, rows));
+            let rows = self.failures.iter().map(|it| (&it.from, failure(it)));
+            text.push_str(&self.table(header, rows));
         }
         text
+    }
+
+    /// A table, with a first column for the workload unless there is one alone.
+    fn table<'a, const N: usize>(
+        &self,
+        header: [&str; N],
+        rows: impl Iterator<Item = (&'a EdgeOrigin, [String; N])>,
+    ) -> String {
+        if self.workload.is_some() {
+            return output::table_within(output::width(), header, rows.map(|(_, row)| row));
+        }
+        let header = std::iter::once("FROM").chain(header);
+        let rows = rows.map(|(from, row)| {
+            let from = self.name_within(&from.namespace, &from.owner);
+            std::iter::once(from).chain(row)
+        });
+        output::table_of(output::width(), header, rows)
     }
 }
 
@@ -59,7 +107,7 @@ fn identities(pods: &[&SidecarSource]) -> String {
 }
 
 fn edge(edge: &Edge) -> [String; 8] {
-    let Edge { peer, tls, identity, reason, counts } = edge;
+    let Edge { from: _, peer, tls, identity, reason, counts } = edge;
     let carried = match (tls, reason) {
         (true, _) => "yes".to_owned(),
         (false, Some(reason)) => format!("no: {reason}"),
@@ -78,7 +126,7 @@ fn edge(edge: &Edge) -> [String; 8] {
 }
 
 fn failure(failure: &EdgeFailure) -> [String; 5] {
-    let EdgeFailure { peer, reason, counts } = failure;
+    let EdgeFailure { from: _, peer, reason, counts } = failure;
     [
         target(peer, None),
         or_dash(peer.owner.as_deref()),

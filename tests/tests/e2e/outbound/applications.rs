@@ -68,21 +68,24 @@ async fn a_pod_without_the_outbound_half_is_a_stranger_and_still_calls_in_plaint
     let expected = expected.map(|(name, identity, reason)| {
         let (tls, owner) = (reason.is_null(), format!("pod/{name}"));
         json!({
-            "namespace": namespace, "service": name, "port": 80, "owner": owner, "tls": tls,
-            "identity": identity, "reason": reason,
+            "from": {"namespace": namespace, "owner": "pod/other"}, "namespace": namespace,
+            "service": name, "port": 80, "owner": owner, "tls": tls, "identity": identity,
+            "reason": reason,
         })
     });
-    eventually("edges", json!(expected), || edges(node, &namespace, "other")).await;
+    eventually("edges", json!(expected), || edges(node, &namespace, &["pod/other"])).await;
+    // Nobody else has an outbound half and calls.
+    eventually("edges of all", json!(expected), || edges(node, &namespace, &[])).await;
     node.remove_namespace(&namespace).await.unwrap();
 }
 
-/// What `portcullis edges` says of a pod's connections, without the counts. Errors are words.
-async fn edges(node: &Node, namespace: &str, pod: &str) -> Value {
+/// What `portcullis edges` says of the connections of a workload, or of all without one, without the
+/// counts. Errors are words.
+async fn edges(node: &Node, namespace: &str, workload: &[&str]) -> Value {
     let kubeconfig = node.kubeconfig().display().to_string();
-    let pod = format!("pod/{pod}");
     let program = env!("CARGO_BIN_EXE_portcullis-under-test");
-    let command = ["edges", "-n", namespace, &pod, "-o", "json", "--kubeconfig", &kubeconfig];
-    let command: Vec<&str> = [program].into_iter().chain(command).collect();
+    let command = [program, "edges", "-n", namespace, "-o", "json", "--kubeconfig", &kubeconfig];
+    let command = [&command, workload].concat();
     let ended = node.run_at(Place::Machine, &command).await.unwrap();
     let Ok(mut report) = serde_json::from_str::<Value>(&ended.stdout) else {
         return json!(format!("{}{}", ended.stdout, ended.stderr));
