@@ -8,6 +8,7 @@ mod finding;
 mod locations;
 mod object_errors;
 mod outbound;
+mod outbound_policy;
 mod pods;
 mod port_names;
 mod remarks;
@@ -22,7 +23,7 @@ use context::CheckContext;
 use finding::Finding;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use locations::Locations;
-use policy_crds::{Kind, ObjectKey};
+use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::ControllerConfig;
 use policy_engine::source::SourceError;
 use policy_engine::source::{Diagnostic, Severity};
@@ -63,6 +64,8 @@ pub(crate) struct Questions {
     /// What the outbound half of sidecars would change, given these NetworkPolicies. Absent: not
     /// asked.
     pub(crate) outbound: Option<Vec<NetworkPolicy>>,
+    /// Objects of a cluster that no policy depends on, and that may state outbound policy.
+    pub(crate) unwatched: Vec<Object>,
 }
 
 /// Lints the objects that were read.
@@ -79,8 +82,13 @@ pub(crate) fn check_inventory(inventory: Inventory, questions: Questions) -> Fin
     if context.whole {
         found.extend(object_errors::findings(&context));
     }
-    if let Some(network_policies) = questions.outbound {
+    let Questions { outbound, unwatched } = questions;
+    if let Some(network_policies) = outbound {
         found.extend(outbound::findings(&compiled, &network_policies, whole));
+    }
+    if !inventory.settings.outbound_by_linkerd {
+        let objects = compiled.objects.iter().map(|object| &**object);
+        found.extend(outbound_policy::findings(objects.chain(&unwatched)));
     }
     found.retain(|finding| is_shown(scope, &finding.object));
     undetermined.retain(|undetermined| is_shown(scope, &undetermined.object));

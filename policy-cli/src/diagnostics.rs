@@ -9,6 +9,7 @@ pub(crate) mod exit;
 pub(crate) mod fetch;
 pub(crate) mod metadata;
 pub(crate) mod network_policy;
+pub(crate) mod outbound_policy;
 pub(crate) mod report;
 pub(crate) mod result;
 pub(crate) mod security;

@@ -2,13 +2,14 @@
 //! later.
 //!
 //! ```text
-//! cluster ─read─▶ linkerd, network, leftovers, install_permissions, diagnostics::* ─▶ results
+//! cluster ─read─▶ linkerd, network, outbound_policy, leftovers, install_permissions, diagnostics::* ─▶ results
 //! ```
 
 mod install_permissions;
 mod leftovers;
 mod linkerd;
 mod network;
+mod outbound_policy;
 pub(crate) mod read;
 
 pub(crate) use leftovers::Release;

@@ -90,6 +90,12 @@ fn delegations_that_are_refused_and_rules_and_policies_without_effect_are_warned
 }
 
 #[test]
+fn each_object_with_outbound_policy_that_has_no_effect_is_warned_of_once() {
+    golden("outbound-policy", &[]);
+    golden("outbound-policy", &["--beside-linkerd"]);
+}
+
+#[test]
 fn an_annotation_that_may_be_of_a_later_version_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, annotations: \

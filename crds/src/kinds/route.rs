@@ -38,7 +38,7 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
         return (None, Claims::Route(Box::new(RouteClaims::of_nothing())));
     };
     let (parents, unread) = parent::parents(&spec, dialect);
-    if parents.iter().any(parent::is_outbound) {
+    if parents.iter().any(ParentRef::is_outbound) {
         annotation::check(input, dialect == Dialect::Grpc);
     }
     let (hostnames, all) = hostnames::hostnames(&spec);

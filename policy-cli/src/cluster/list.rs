@@ -124,7 +124,7 @@ impl ApiResources {
 }
 
 /// API path of a kind's objects.
-fn path(kind: Kind, version: &str, namespace: Option<&str>) -> String {
+pub(crate) fn path(kind: Kind, version: &str, namespace: Option<&str>) -> String {
     let api = match kind.group() {
         "" => format!("/api/{version}"),
         group => format!("/apis/{group}/{version}"),

@@ -78,6 +78,9 @@ pub(crate) struct Settings {
     /// The namespaces that the controller watches; absent: all. Objects elsewhere take no effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watched: Option<Vec<String>>,
+    /// True if the controller forwards requests for outbound policy to Linkerd's.
+    #[serde(skip)]
+    pub(crate) outbound_by_linkerd: bool,
     /// All of them.
     #[serde(skip)]
     pub(crate) config: ControllerConfig,
@@ -116,7 +119,9 @@ impl Settings {
             Ok((settings, found)) => {
                 let from = format!("pod {}/{}", found.namespace, found.name);
                 let watched = watched(&settings);
-                Self { watched, ..Self::new(settings.controller, from, true, flags) }
+                let outbound_by_linkerd = settings.outbound.is_some();
+                let own = Self::new(settings.controller, from, true, flags);
+                Self { watched, outbound_by_linkerd, ..own }
             }
             Err(error) => {
                 let from = format!("{DEFAULTS}, because {error:#}");
@@ -156,7 +161,8 @@ impl Settings {
         }
         let default_policy = config.default_policy.as_str();
         let mesh_known = known || flags.control_plane_namespace.is_some();
-        Self { from, known, mesh_known, default_policy, watched: None, config }
+        let (watched, outbound_by_linkerd) = (None, false);
+        Self { from, known, mesh_known, default_policy, watched, outbound_by_linkerd, config }
     }
 
     /// True if the controller watches an object.

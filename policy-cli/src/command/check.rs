@@ -3,20 +3,23 @@
 use super::block_on;
 use crate::check::{Findings, Questions, check_inventory};
 use crate::cluster::controller::PodFlags;
+use crate::cluster::list::path as api_path;
 use crate::cluster::permissions::ListFailure;
 use crate::cluster::settings::{Settings, SettingsFlags};
 use crate::cluster::{Cluster, ClusterFlags, QuerySource, Scope};
 use crate::diagnostics::fetch::list;
 use crate::diagnostics::metadata::text as text_at;
 use crate::diagnostics::network_policy::read;
+use crate::diagnostics::outbound_policy::KINDS;
 use crate::inventory::Inventory;
 use crate::output::{self, Format, Paint};
 use anyhow::Context;
 use clap::Args;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use policy_crds::{document, parts};
+use policy_crds::{Kind, Object, document, parts};
 use policy_engine::source::directory::scan;
 use policy_engine::source::{Diagnostic, Severity};
+use policy_kube::source::object_of;
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -35,7 +38,8 @@ use std::process::ExitCode;
 /// first line names it. In a cluster, references that lead nowhere and port names that no selected pod
 /// has are errors, because nothing else will be applied beside them. Every policy that matches no port
 /// of any workload is reported, so that an upgrade of an application cannot disable its policies
-/// unnoticed.
+/// unnoticed. So is outbound policy of Linkerd's kinds (routes of Services, EgressNetworks, annotations
+/// about retries, timeouts and failure accrual), unless the controller leaves it to Linkerd's.
 ///
 /// Exit codes: 0 no errors, 1 errors (with --deny-warnings also warnings, and what may not be listed)
 /// or nothing to check, 2 wrong use.
@@ -72,6 +76,11 @@ pub(crate) struct CheckArgs {
     /// do not admit the port by which opaque ports are reached
     #[arg(long)]
     outbound: bool,
+
+    /// Outbound policy is served by Linkerd's controller: do not warn that it has no effect [default:
+    /// as the controller found in the cluster is set; of manifests: warn]
+    #[arg(long)]
+    beside_linkerd: bool,
 
     /// Count warnings as errors, and what may not be listed
     #[arg(long)]
@@ -143,7 +152,8 @@ struct CheckRun {
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let CheckRun { source, list_failures, findings } = match &args.path {
         Some(path) => {
-            let settings = Settings::for_check(&args.settings);
+            let mut settings = Settings::for_check(&args.settings);
+            settings.outbound_by_linkerd |= args.beside_linkerd;
             let outbound = match args.outbound {
                 true => Some(declared_network_policies(path, &settings)?),
                 false => None,
@@ -154,7 +164,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
                 list_failures: Vec::new(),
                 findings: check_inventory(
                     inventory.context("cannot read the manifests")?,
-                    Questions { outbound },
+                    Questions { outbound, ..Questions::default() },
                 ),
             }
         }
@@ -186,15 +196,25 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 
 async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
     let cluster = Cluster::connect(&args.cluster).await?;
-    let settings = Settings::of_cluster(&cluster, &args.controller, &args.settings).await;
+    let mut settings = Settings::of_cluster(&cluster, &args.controller, &args.settings).await;
+    settings.outbound_by_linkerd |= args.beside_linkerd;
     let outbound = match args.outbound {
         true => Some(network_policies(&cluster).await?),
         false => None,
     };
-    let inventory = Inventory::of_cluster(cluster, settings).await?;
+    let unwatched = match settings.outbound_by_linkerd {
+        true => Vec::new(),
+        false => unwatched(&cluster).await,
+    };
+    let mut inventory = Inventory::of_cluster(cluster, settings).await?;
     inventory.print_notes();
+    let unwatched = unwatched.into_iter().map(|(object, value)| {
+        inventory.values.insert(object.meta.key.clone(), value);
+        object
+    });
+    let unwatched = unwatched.collect();
     let (source, list_failures) = (inventory.source.clone(), inventory.list_failures());
-    let findings = check_inventory(inventory, Questions { outbound });
+    let findings = check_inventory(inventory, Questions { outbound, unwatched });
     Ok(CheckRun { source, list_failures, findings })
 }
 
@@ -225,6 +245,29 @@ async fn network_policies(cluster: &Cluster) -> anyhow::Result<Vec<NetworkPolicy
         anyhow::anyhow!("--outbound: cannot list NetworkPolicies: {}{hint}", error.message())
     });
     Ok(found?.iter().map(read).collect())
+}
+
+/// Lists the objects of the selected namespaces that may state outbound policy and that no policy
+/// depends on. Standard error says what may not be listed.
+async fn unwatched(cluster: &Cluster) -> Vec<(Object, Value)> {
+    let mut objects = Vec::new();
+    for kind in KINDS.into_iter().filter(|kind| !Kind::watched().any(|watched| watched == *kind)) {
+        let Some(version) = kind.versions().first() else { continue };
+        let path = api_path(kind, version, cluster.scope.namespace().map(|it| &**it));
+        match list(&cluster.client, &path).await {
+            Ok(found) => objects.extend(
+                found
+                    .into_iter()
+                    .filter_map(|value| Some((object_of(kind, version, value.clone())?, value))),
+            ),
+            Err(error) => {
+                let label = Paint::stderr().notice("note:");
+                let (plural, message) = (kind.plural(), error.message());
+                eprintln!("{label} outbound policy of {plural} was not looked at: {message}");
+            }
+        }
+    }
+    objects
 }
 
 fn text(report: &CheckReport<'_>, findings: &Findings, paint: Paint) -> String {

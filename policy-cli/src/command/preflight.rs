@@ -15,10 +15,10 @@ use std::sync::Arc;
 /// Check whether a cluster is ready for an installation
 ///
 /// Checks the version of the API server and its clock, your permissions to install what the chart
-/// renders, Gateway API, Linkerd, leftovers of an earlier installation, load balancing in the kernel,
-/// and the NetworkPolicies and the Pod Security level of namespaces that request sidecars. Nothing is
-/// changed. Each line that is not ok has a hint for
-/// mending it; docs/health.md explains all of them.
+/// renders, Gateway API, Linkerd and outbound policy of its kinds, leftovers of an earlier installation,
+/// load balancing in the kernel, and the NetworkPolicies and the Pod Security level of namespaces that
+/// request sidecars. Nothing is changed. Each line that is not ok has a hint for mending it;
+/// docs/health.md explains all of them.
 ///
 /// Exit codes: 0 ready, 1 something fails (with --deny-warnings: or warns), 2 wrong use, 3 the cluster
 /// cannot be reached.

@@ -81,6 +81,8 @@ checks! {
     AccountRights = "account-rights" in Rights,
     /// Presence of Linkerd in the cluster.
     Linkerd = "linkerd" in Beside,
+    /// Linkerd's outbound policy, which our controller does not serve.
+    OutboundPolicy = "outbound-policy" in Beside,
     /// NetworkPolicies of namespaces that ask for sidecars.
     NetworkPolicies = "network-policies" in Beside,
     /// A load balancer in the node's kernel that chooses endpoints before the sidecar.

@@ -6,6 +6,7 @@ use super::install_permissions::{
 use super::leftovers::{Leftover, Release, leftovers, service};
 use super::linkerd::{INJECTOR, VALIDATOR, linkerd};
 use super::network::{network_policies, socket_balancer};
+use super::outbound_policy::{forwards, outbound_policy, stated};
 use crate::cluster::Cluster;
 use crate::cluster::list::ApiResources;
 use crate::diagnostics::access_review::{Permission, Subject, missing_permissions};
@@ -56,6 +57,9 @@ pub(crate) async fn findings(
     findings.extend(linkerd([&injector, &validator], &definitions));
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
     let installed = get(client, &path, "policy-controller").await;
+    if !matches!(&installed, Ok(Some(controller)) if forwards(controller)) {
+        findings.extend(outbound_policy(stated(cluster, &served).await));
+    }
     let left = left(cluster, definitions).await;
     findings.extend(leftovers(&left, release, matches!(installed, Ok(Some(_)))));
     let requests_injection: fn(&Value, &str) -> bool =

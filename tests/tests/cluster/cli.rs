@@ -135,6 +135,28 @@ async fn check_names_what_matches_nothing_any_more() {
 }
 
 #[tokio::test]
+async fn check_names_services_whose_outbound_policy_has_no_effect() {
+    let Some(cluster) = crate::shared().await else { return };
+    let ns = cluster.namespace("cli").await.unwrap();
+    let service = format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: web, namespace: {ns}, annotations: \
+         {{retry.linkerd.io/http: 5xx}}}}\nspec: {{ports: [{{port: 80}}]}}\n"
+    );
+    cluster.apply(&service).await.unwrap();
+    let check = ["check", "-n", &ns, "-o", "json"];
+    let found = portcullis(cluster.kubeconfig(), &check).await.json()["findings"].take();
+    let [finding] = &found.as_array().unwrap()[..] else { panic!("{found:#}") };
+    let said = |field: &str| finding[field].as_str().unwrap_or_default().to_owned();
+    let field = "metadata.annotations[\"retry.linkerd.io/http\"]".to_owned();
+    let expected = ["warning".to_owned(), format!("Service {ns}/web"), field];
+    assert_eq!(["severity", "object", "field"].map(said), expected, "{finding:#}");
+    assert!(said("message").starts_with("has no effect: "), "{finding:#}");
+    let beside = [&check[..], &["--beside-linkerd"]].concat();
+    let report = portcullis(cluster.kubeconfig(), &beside).await.json();
+    assert_eq!(report["findings"], json!([]), "{report:#}");
+}
+
+#[tokio::test]
 async fn identities_are_compared_with_those_of_a_mesh_that_is_known() {
     let Some(cluster) = crate::shared().await else { return };
     let ns = cluster.namespace("cli").await.unwrap();

@@ -103,8 +103,10 @@ fn is_egress(parent: &ParentRef) -> bool {
     Kind::find(&parent.group, &parent.kind) == Some(Kind::EgressNetwork)
 }
 
-/// True if a parent makes the route count for outbound traffic.
-pub(super) fn is_outbound(parent: &ParentRef) -> bool {
-    let core = parent.group.is_empty() || parent.group.eq_ignore_ascii_case("core");
-    is_egress(parent) || (core && parent.kind.eq_ignore_ascii_case("Service"))
+impl ParentRef {
+    /// True if the parent makes the route count for outbound traffic: a Service or an EgressNetwork.
+    pub fn is_outbound(&self) -> bool {
+        let core = self.group.is_empty() || self.group.eq_ignore_ascii_case("core");
+        is_egress(self) || (core && self.kind.eq_ignore_ascii_case("Service"))
+    }
 }

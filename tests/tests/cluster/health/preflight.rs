@@ -29,6 +29,14 @@ async fn what_would_make_an_installation_fail_is_told_before_it() {
     let text = portcullis(cluster.kubeconfig(), &["preflight", "--deny-warnings"]).await;
     assert!(text.code == Some(0) && text.out.contains("\nready to install: "), "{}", text.out);
 
+    // Linkerd's outbound policy would have no effect.
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: retried, namespace: default, \
+                   annotations: {retry.linkerd.io/http: 5xx}}\nspec: {ports: [{port: 80}]}\n";
+    cluster.apply(service).await.unwrap();
+    let report = preflight(cluster.kubeconfig(), &[]).await.json();
+    found(&report, "outbound-policy", "warn", "have no effect: Service default/retried; ");
+    cluster.delete(service).await.unwrap();
+
     // Who may install nothing is told which rights are lacking.
     let nobody = cluster.kubeconfig_for("nobody", &["system:authenticated"]).unwrap();
     let said = preflight(&nobody, &[]).await;
