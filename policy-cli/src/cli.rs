@@ -2,6 +2,7 @@
 
 use crate::command;
 use crate::output::{OutputError, Paint};
+use crate::usage;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
@@ -47,7 +48,14 @@ pub fn command() -> clap::Command {
 
 /// Runs `portcullis` with the arguments of the process and returns its exit code.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let words: Vec<String> =
+                std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+            return usage::report(&Cli::command(), &words, &error);
+        }
+    };
     init_logging();
     let result = match cli.command {
         Command::Up(args) => command::up::run(args),

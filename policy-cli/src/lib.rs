@@ -28,5 +28,6 @@ mod routes;
 mod signals;
 mod status;
 mod up;
+mod usage;
 mod verdict;
 mod version;

@@ -143,3 +143,14 @@ fn request_tells_its_outcome_by_its_exit_code() {
     assert_eq!(code(&["request", &format!("grpc://{address}/grpc.health.v1.Health/Check")]), 0);
     assert_eq!(code(&["request", &format!("tcp://{address}")]), 0);
 }
+
+#[test]
+fn an_error_about_a_missing_argument_ends_with_an_example() {
+    let output = run(&["watch"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]));
+    assert!(error.starts_with("error: the following required arguments"), "{error}");
+    assert!(error.ends_with("\n\nexample: portcullis watch -n emojivoto web-0:8080\n"), "{error}");
+    let help = run(&["watch", "--help"]);
+    assert_eq!((help.status.code(), &*help.stderr), (Some(0), &b""[..]));
+}

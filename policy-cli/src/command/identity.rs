@@ -51,7 +51,7 @@ Examples:
 )]
 pub(crate) struct IdentityArgs {
     /// The service account [default: that of the token in --token]
-    #[arg(value_name = "ACCOUNT")]
+    #[arg(value_name = "ACCOUNT", required_unless_present = "token")]
     account: Option<String>,
 
     /// Folder that the files are written to; created if it does not exist

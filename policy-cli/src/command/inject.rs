@@ -26,7 +26,7 @@ use std::process::ExitCode;
     verbatim_doc_comment,
     after_help = "\
 Examples:
-  portcullis inject deploy.yaml | kubectl apply -f -
+  portcullis inject examples/shop/workloads.yaml | kubectl apply -f -
   kubectl get deploy web -o yaml | portcullis inject - | kubectl apply -f -
   portcullis inject --set proxy-log-level=debug --set proxy-cpu-limit=1 deploy.yaml"
 )]
