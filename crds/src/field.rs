@@ -10,8 +10,8 @@ pub(crate) enum Step {
     Index(usize),
 }
 
-/// `base` and then `key`; keys that are not plain words are quoted in brackets.
-pub(crate) fn join_key(base: &str, key: &str) -> String {
+/// The path of `base` and then `key`; keys that are not plain words are quoted in brackets.
+pub fn join_key(base: &str, key: &str) -> String {
     let plain = !key.is_empty()
         && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'$'));
     if !plain {
@@ -20,8 +20,8 @@ pub(crate) fn join_key(base: &str, key: &str) -> String {
     if base.is_empty() { key.to_owned() } else { format!("{base}.{key}") }
 }
 
-/// `base` and then the element `index`.
-pub(crate) fn join_index(base: &str, index: usize) -> String {
+/// The path of `base` and then the element `index`.
+pub fn join_index(base: &str, index: usize) -> String {
     format!("{base}[{index}]")
 }
 

@@ -35,6 +35,7 @@ pub mod selector;
 mod sidecar_mark;
 pub mod spec;
 mod target;
+pub mod unknown;
 
 pub use kind::Kind;
 pub use object::{Body, Claims, FieldError, Invalid, Object, ObjectKey, ObjectMeta};

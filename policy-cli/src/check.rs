@@ -12,6 +12,7 @@ mod outbound_policy;
 mod pods;
 mod port_names;
 mod remarks;
+mod unknown;
 mod unused;
 
 pub use finding::Undetermined;
@@ -81,6 +82,7 @@ pub(crate) fn check_inventory(inventory: Inventory, questions: Questions) -> Fin
     let mut found = findings(&context, &mut locations, &mut undetermined);
     if context.whole {
         found.extend(object_errors::findings(&context));
+        found.extend(unknown::findings(&context, &mut locations));
     }
     let Questions { outbound, unwatched } = questions;
     if let Some(network_policies) = outbound {

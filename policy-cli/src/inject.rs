@@ -1,5 +1,6 @@
 //! Injection of sidecars into manifests, as the injector's webhook would do it.
 
+use crate::unknown_fields;
 use policy_crds::document;
 use policy_webhooks::injector::{
     JOB_WARNING, NamespaceContext, Outcome, Settings, Template, inject, templates,
@@ -22,6 +23,8 @@ pub(crate) struct InjectResult {
     pub(crate) yaml: String,
     /// Notes: what was injected, and what was not and why.
     pub(crate) notes: Vec<String>,
+    /// Warnings: fields that a cluster would not store.
+    pub(crate) warnings: Vec<String>,
     /// Errors. If there are any, the output should not be applied.
     pub(crate) errors: Vec<String>,
 }
@@ -34,6 +37,7 @@ pub(crate) fn manifests(sources: &[ManifestInput], settings: &Settings) -> Injec
     let mut injected = InjectResult::default();
     let mut documents: Vec<Value> = Vec::new();
     for source in sources {
+        injected.warnings.extend(unknown_fields::lines(&source.name, &source.bytes));
         for document in document::read_bytes(&source.bytes) {
             match document.value {
                 Ok(Value::Null) => {}

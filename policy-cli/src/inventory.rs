@@ -6,13 +6,14 @@ use crate::cluster::permissions::{ListFailure, ListPermissions};
 use crate::cluster::settings::{Settings, SettingsFlags};
 use crate::cluster::{Cluster, ClusterFlags, QuerySource, Scope};
 use crate::output::Paint;
+use crate::unknown_fields;
 use anyhow::Context;
 use clap::Args;
 use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::config::Namespaces;
 use policy_engine::source::Diagnostic;
 use policy_engine::source::SourceError;
-use policy_engine::source::directory::{DeclaredAt, load};
+use policy_engine::source::directory::{DeclaredAt, load_linting};
 use policy_engine::{Compiled, compile_objects};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -84,7 +85,8 @@ impl Inventory {
         scope: Scope,
         settings: Settings,
     ) -> Result<Self, SourceError> {
-        let loaded = load(path, settings.config.limits)?;
+        let lint = Some(unknown_fields::findings as _);
+        let loaded = load_linting(path, settings.config.limits, lint)?;
         let objects = loaded.objects.iter().map(|object| Object::clone(object)).collect();
         Ok(Self {
             source: QuerySource::directory(path, &scope),

@@ -27,6 +27,7 @@ pub mod request;
 mod routes;
 mod signals;
 mod status;
+mod unknown_fields;
 mod up;
 mod usage;
 mod verdict;

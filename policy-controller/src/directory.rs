@@ -2,7 +2,7 @@
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use policy_engine::config::Limits;
-use policy_engine::source::directory::{Scan, Store, apply_scan, scan};
+use policy_engine::source::directory::{Lint, Scan, Store, apply_scan, scan};
 use policy_engine::source::{Change, Diagnostic, Health, Source, SourceContext, SourceError};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -37,6 +37,7 @@ const RESCAN_BLIND: Duration = Duration::from_secs(1);
 pub struct DirectorySource {
     path: PathBuf,
     limits: Limits,
+    lint: Option<Lint>,
     epoch: Arc<str>,
     diagnostics: watch::Sender<Arc<[Diagnostic]>>,
 }
@@ -49,9 +50,15 @@ impl DirectorySource {
         Self {
             path: path.into(),
             limits,
+            lint: None,
             epoch: format!("directory-{random:016x}").into(),
             diagnostics: watch::Sender::new(Arc::from([])),
         }
+    }
+
+    /// The same, with a further look at every object.
+    pub fn linting(self, lint: Lint) -> Self {
+        Self { lint: Some(lint), ..self }
     }
 }
 
@@ -81,7 +88,7 @@ impl Source for DirectorySource {
                 RESCAN_BLIND
             }
         };
-        let mut store = Store::default();
+        let mut store = Store::linting(self.lint);
         let scan = self.steady(None).await?;
         let mut seen = scan.fingerprint();
         let (mut batch, diagnostics) = apply_scan(&self.path, &mut store, scan);

@@ -58,6 +58,13 @@ impl Definition {
         (name, format!("{head}{}", yaml::write(&self.manifest(profile))))
     }
 
+    /// The schema of a version, as clusters with this project alone have it.
+    pub(crate) fn schema(&self, version: &str) -> Option<Value> {
+        let version = self.versions.iter().find(|own| own.name == version)?;
+        let manifest = version.manifest(self, Profile::Portcullis);
+        manifest.pointer("/schema/openAPIV3Schema").cloned()
+    }
+
     fn manifest(&self, profile: Profile) -> Value {
         let (group, kind, plural) = (self.kind.group(), self.kind.as_str(), self.kind.plural());
         let mut names = json!({

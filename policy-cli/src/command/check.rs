@@ -30,6 +30,7 @@ use std::process::ExitCode;
 /// Check manifests or a cluster for mistakes in policies
 ///
 /// Errors make an object invalid: it grants nothing until they are corrected, and keeps what it claims.
+/// A misspelt field is an error as well: a cluster stores the object without it.
 /// Warnings are about objects that take effect, perhaps not as intended: references that lead nowhere,
 /// selectors that select nothing, matches that are never reached, and empty lists, whose meaning is
 /// explained. Notes are worth knowing, and no fault.

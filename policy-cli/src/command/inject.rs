@@ -17,7 +17,8 @@ use std::process::ExitCode;
 /// every Pod, Deployment, DaemonSet, StatefulSet, ReplicaSet, ReplicationController, Job, CronJob and
 /// List of them with a sidecar, everything else unchanged, without comments. Pods that have a sidecar
 /// stay as they are. Manifests with `portcullis.dev/inject: disabled`, or whose Namespace in the input
-/// has it, get none. Standard error lists what was injected, and what was not and why.
+/// has it, get none. Standard error lists what was injected, what was not and why, and fields that no
+/// schema has.
 ///
 /// Exit codes: 0 done, 1 something is refused or cannot be read (nothing is written then), 2 wrong
 /// use.
@@ -89,6 +90,10 @@ pub(crate) fn run(args: &InjectArgs) -> anyhow::Result<ExitCode> {
         args.files.iter().map(|file| read(file)).collect::<anyhow::Result<_>>()?;
     let injected = manifests(&sources, &settings);
     let (paint, mut err) = (Paint::stderr(), std::io::stderr());
+    for warning in &injected.warnings {
+        // As for notes.
+        let _ = writeln!(err, "{}", paint.notice(warning));
+    }
     for note in &injected.notes {
         // Nothing more can be reported if standard error is closed.
         let _ = writeln!(err, "{}", paint.dim(note));

@@ -6,6 +6,7 @@ use super::decision_log::{DecisionRecord, DecisionSink};
 use super::pods::{PodError, PodLauncher, PortAllocation, RunningPod};
 use super::services::LocalServices;
 use super::source::{DefaultingSource, ObjectStore};
+use crate::unknown_fields;
 use ipnet::Ipv4Net;
 use policy_controller::directory::DirectorySource;
 use policy_controller::run::{Embedded, RunError, start_embedded};
@@ -97,7 +98,8 @@ impl LocalMesh {
     ) -> Result<Self, LocalMeshError> {
         let LocalMeshConfig { config, listen, subnet, ports } = plan;
         let objects = ObjectStore::new();
-        let source = DirectorySource::new(directory, config.limits);
+        let source =
+            DirectorySource::new(directory, config.limits).linting(unknown_fields::warnings);
         let services = LocalServices::new();
         let source = DefaultingSource::new(source, objects.clone(), services.clone());
         let mut controller = start_embedded(config.clone(), source, listen).await?;

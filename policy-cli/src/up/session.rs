@@ -269,7 +269,7 @@ impl Session {
             self.problems.insert(line);
         }
         if !before.is_empty() && self.problems.is_empty() {
-            self.note("the manifests can be read again");
+            self.note("the manifests have no more problems");
         }
         Ok(())
     }

@@ -266,6 +266,23 @@ fn edits_change_the_next_decision_and_a_broken_file_opens_nothing() {
 }
 
 #[test]
+fn a_misspelt_field_is_a_warning_with_what_is_lost() {
+    let directory = example("emojivoto");
+    let file = directory.path().join("route.yaml");
+    let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+                 metadata: {name: extra, namespace: emojivoto}\nspec:\n  hostname: [web.example]\n";
+    std::fs::write(file, route).unwrap();
+    let up = Up::start(directory.path());
+    std::fs::write(directory.path().join("more.yaml"), route.replace("extra", "more")).unwrap();
+    let problem = up.event("problem");
+    let told = ["severity", "field", "message"].map(|name| problem[name].as_str().unwrap());
+    let message = "unknown field, did you mean `hostnames`? An API server drops it: the route is then \
+                   for every host";
+    assert_eq!(told, ["warning", "spec.hostname", message]);
+    assert_eq!((&problem["line"], &problem["column"]), (&Value::from(5), &Value::from(3)));
+}
+
+#[test]
 fn a_client_that_is_too_fast_is_reported_and_so_are_we() {
     let directory = example("emojivoto");
     let up = Up::start(directory.path());

@@ -10,6 +10,7 @@ mod store;
 mod tests;
 mod tombstone;
 
-pub use load::{DirectoryContents, apply_scan, load};
+pub use load::{DirectoryContents, apply_scan, load, load_linting};
+pub use manifest::{Lint, Remark};
 pub use scan::{Scan, scan};
 pub use store::{DeclaredAt, Store};

@@ -1,6 +1,6 @@
 //! Reads a directory once, and applies further scans of it.
 
-use super::manifest;
+use super::manifest::{self, Lint};
 use super::scan::{Scan, scan};
 use super::store::{DeclaredAt, Store};
 use crate::config::Limits;
@@ -27,8 +27,20 @@ pub struct DirectoryContents {
 /// # Errors
 /// If it cannot be read at all. Errors of a file are diagnostics.
 pub fn load(path: &Path, limits: Limits) -> Result<DirectoryContents, SourceError> {
+    load_linting(path, limits, None)
+}
+
+/// Reads a directory, or a single file, once, with a further look at every object.
+///
+/// # Errors
+/// If it cannot be read at all. Errors of a file are diagnostics.
+pub fn load_linting(
+    path: &Path,
+    limits: Limits,
+    lint: Option<Lint>,
+) -> Result<DirectoryContents, SourceError> {
     let scan = scan(path, limits.file_bytes)?;
-    let mut store = Store::default();
+    let mut store = Store::linting(lint);
     let diagnostics = apply_scan(path, &mut store, scan).1;
     let objects = store.objects().cloned().collect();
     Ok(DirectoryContents { objects, diagnostics, locations: store.locations() })

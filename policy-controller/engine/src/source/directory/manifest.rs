@@ -32,11 +32,25 @@ pub(super) struct DeclaredObject {
     pub(super) location: Location,
 }
 
+/// A further look at an object as it is written. What it finds about a field that is an error already
+/// replaces the error, and is one itself.
+pub type Lint = fn(&serde_json::Value, &[FieldError]) -> Vec<Remark>;
+
+/// A remark of a [`Lint`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The field and the message.
+    pub about: FieldError,
+    /// The severity.
+    pub severity: Severity,
+}
+
 /// Reads a file.
-pub(super) fn parse(file: &Arc<str>, bytes: &[u8]) -> Manifest {
+pub(super) fn parse(file: &Arc<str>, bytes: &[u8], lint: Option<Lint>) -> Manifest {
     let text = String::from_utf8_lossy(bytes);
     let mut reader = Reader {
         file,
+        lint,
         text: text.strip_prefix('\u{feff}').unwrap_or(&text),
         manifest: Manifest { complete: true, ..Manifest::default() },
     };
@@ -48,6 +62,7 @@ pub(super) fn parse(file: &Arc<str>, bytes: &[u8]) -> Manifest {
 
 struct Reader<'a> {
     file: &'a Arc<str>,
+    lint: Option<Lint>,
     text: &'a str,
     manifest: Manifest,
 }
@@ -86,9 +101,15 @@ impl Reader<'_> {
             Body::Valid(_) => annotation_errors(&object),
             Body::Invalid(invalid) => invalid.errors.clone(),
         };
-        for FieldError { field, message } in errors {
-            let location = locate(document, part, &field);
-            self.report_error(&location, message, Some(&key), &field);
+        let remarks = self.lint.map(|lint| lint(&part.value, &errors)).unwrap_or_default();
+        let is_repeated = |error: &FieldError| remarks.iter().any(|r| r.about.field == error.field);
+        let errors = errors.into_iter().filter(|error| !is_repeated(error));
+        let errors = errors.map(|about| Remark { about, severity: Severity::Error });
+        for Remark { about, severity } in errors.chain(remarks.iter().cloned()) {
+            let location = locate(document, part, &about.field);
+            let diagnostic = Diagnostic::at(self.file, self.text, &location, about.message);
+            let diagnostic = diagnostic.of(Some(&key), &about.field);
+            self.manifest.diagnostics.push(Diagnostic { severity, ..diagnostic });
         }
         if object.meta.key.name.is_empty() {
             return;

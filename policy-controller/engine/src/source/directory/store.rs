@@ -1,6 +1,6 @@
 //! The files read so far, and the changes that each new scan makes.
 
-use super::manifest::{self, DeclaredObject, Manifest};
+use super::manifest::{self, DeclaredObject, Lint, Manifest};
 use super::scan::{FileContent, Scan, keyed_hash};
 use super::tombstone::tombstone;
 use crate::source::definition::{Batch, Change};
@@ -29,6 +29,7 @@ pub struct Store {
     files: BTreeMap<PathBuf, File>,
     published: BTreeMap<ObjectKey, Arc<Object>>,
     version: u64,
+    lint: Option<Lint>,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +42,11 @@ struct File {
 }
 
 impl Store {
+    /// An empty store that takes this look at every object.
+    pub fn linting(lint: Option<Lint>) -> Self {
+        Self { lint, ..Self::default() }
+    }
+
     /// Applies a scan of the directory: returns the changes, and all current diagnostics.
     pub(super) fn update(&mut self, scan: Scan) -> (Batch, Vec<Diagnostic>) {
         let Scan { files, unlisted, mut diagnostics } = scan;
@@ -49,11 +55,12 @@ impl Store {
         for (path, file) in &mut self.files {
             if !files.contains_key(path) {
                 let reason = "its directory cannot be listed".to_owned();
-                file.replace(&name(path), &FileContent::Unusable(reason));
+                file.replace(&name(path), &FileContent::Unusable(reason), self.lint);
             }
         }
         for (path, content) in files {
-            self.files.entry(path.clone()).or_default().replace(&name(&path), &content);
+            let file = self.files.entry(path.clone()).or_default();
+            file.replace(&name(&path), &content, self.lint);
         }
         for file in self.files.values() {
             diagnostics.extend(file.manifest.diagnostics.iter().cloned());
@@ -142,14 +149,14 @@ impl Store {
 }
 
 impl File {
-    fn replace(&mut self, file: &Arc<str>, content: &FileContent) {
+    fn replace(&mut self, file: &Arc<str>, content: &FileContent, lint: Option<Lint>) {
         let hash = keyed_hash(|mut hasher| content.hash(&mut hasher));
         if hash == self.hash {
             return;
         }
         self.hash = hash;
         let manifest = match content {
-            FileContent::Bytes(bytes) => manifest::parse(file, bytes),
+            FileContent::Bytes(bytes) => manifest::parse(file, bytes, lint),
             FileContent::Unusable(reason) => Manifest {
                 diagnostics: vec![Diagnostic::about_file(file, reason.clone())],
                 ..Manifest::default()
