@@ -4,7 +4,7 @@
 //! received. A condition is met or not; there is no third result, because negation has operators of its
 //! own and each says what it means of a part that is absent.
 
-use crate::match_form::match_form;
+use crate::path_form::match_form;
 use crate::request::RequestView;
 use crate::target::canonical_path;
 use http::header::HOST;

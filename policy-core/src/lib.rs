@@ -20,6 +20,7 @@ pub mod destination;
 pub mod effect;
 pub mod evaluator;
 pub mod explain;
+mod expression_texts;
 pub mod feature;
 pub mod filter;
 pub mod host;
@@ -36,6 +37,8 @@ pub mod naive;
 pub mod name;
 pub mod network;
 mod objects;
+mod path_expression;
+mod path_form;
 mod path_handling;
 pub mod pattern;
 pub mod policy;
@@ -68,12 +71,14 @@ pub use filter::{EffectiveTimeouts, Filter, FilterKind, HeaderRewrite, Streams, 
 pub use identity::{Identity, IdentityMatch};
 pub use limit::{LimitOverride, RateLimit};
 pub use logs::{AccessLogs, Logs};
-pub use match_form::match_form;
+
 pub use matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, ValueMatch, WrittenMatch,
 };
 pub use name::{DelegatedPath, ObjectRef, Origin, Source};
 pub use network::{Facts, NetworkMatch, NetworkSymbol, NetworkTerm, fold_mapped};
+pub use path_expression::PathExpressionError;
+pub use path_form::match_form;
 pub use pattern::{Pattern, PatternError};
 pub use policy::{
     DefaultPolicy, Exemption, InformationalHeaders, Owner, PathHandling, Protocol, Route,

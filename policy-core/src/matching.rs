@@ -33,7 +33,7 @@ struct NonPathMatch {
 pub enum WrittenMatch {
     /// No match: the rule has none, which means every request.
     Nothing,
-    /// This path, an exact one or a prefix.
+    /// This path: an exact one, a prefix or a regular expression.
     Path(Box<str>),
 }
 

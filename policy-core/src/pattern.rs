@@ -1,9 +1,11 @@
 //! Regular expressions of bounded size that always mean the whole text.
 
+use crate::expression_texts::{InHost, InPath, useless_part};
+use crate::path_expression::{PathExpressionError, in_match_form, printed};
 use regex_automata::meta;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The longest expression accepted, in bytes (Gateway API allows 1,024 for a path, 4,096 for a
 /// header value).
@@ -20,6 +22,8 @@ pub struct Pattern(Arc<CompiledPattern>);
 struct CompiledPattern {
     source: Box<str>,
     matcher: meta::Regex,
+    /// The expression over match forms of paths, once it was asked for; `None`: itself.
+    form: OnceLock<Result<Option<Pattern>, PathExpressionError>>,
 }
 
 /// Error of parsing a regular expression.
@@ -53,7 +57,43 @@ impl Pattern {
         };
         parse(source)?;
         let matcher = parse(&format!("^(?:{source})$"))?;
-        Ok(Self(Arc::new(CompiledPattern { source: source.into(), matcher })))
+        let (source, form) = (source.into(), OnceLock::new());
+        Ok(Self(Arc::new(CompiledPattern { source, matcher, form })))
+    }
+
+    /// Returns the expression over match forms of paths: characters that a match form encodes are
+    /// written percent-encoded. `None`: it is one already.
+    pub fn in_match_form(&self) -> Result<Option<&Self>, PathExpressionError> {
+        let form = self.0.form.get_or_init(|| {
+            let Some(form) = in_match_form(&self.0.source)? else { return Ok(None) };
+            let form = Self::parse(&form)
+                .map_err(|error| PathExpressionError::TooLarge(error.to_string()))?;
+            Ok(Some(form))
+        });
+        match form {
+            Ok(form) => Ok(form.as_ref()),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// Checks that the expression, and each alternative of it that is not repeated, matches the match
+    /// form of some path.
+    pub fn check_path(&self) -> Result<(), PathExpressionError> {
+        let form = self.in_match_form()?.unwrap_or(self);
+        match useless_part::<InPath>(form.source()) {
+            None => Ok(()),
+            Some(part) => Err(PathExpressionError::MatchesNothing(printed(&part))),
+        }
+    }
+
+    /// Returns the expression over canonical hosts: in any case, if it would match none as it is
+    /// written. `None`: it, or an alternative of it, matches none at all.
+    pub fn over_hosts(&self) -> Option<Self> {
+        if useless_part::<InHost>(self.source()).is_none() {
+            return Some(self.clone());
+        }
+        let folded = Self::parse(&format!("(?i:{})", self.source())).ok()?;
+        useless_part::<InHost>(folded.source()).is_none().then_some(folded)
     }
 
     /// The expression as written, without the implied anchors.

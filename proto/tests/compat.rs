@@ -1168,6 +1168,26 @@ fn several_conditions_of_a_kind_are_intersected() {
 }
 
 #[test]
+fn an_expression_is_sent_percent_encoded_and_as_it_is_written() {
+    let wanted = RequestMatch::path(PathPattern::Regex(Pattern::parse("/a é|/b").unwrap()));
+    let mut policy = granted();
+    let on_port = wanted.on_port(policy.paths).into_owned();
+    policy.routes.routes = vec![Arc::new(testing::route("one", vec![on_port]))];
+    let sent = |options: &EncodeOptions| {
+        let server = compat::encode(&policy, &facts(), options).server;
+        http1_routes(&server)[0].rules[0].matches[0].path.as_ref().unwrap().kind.clone()
+    };
+    let regex = |text: &str| Some(http_route::path_match::Kind::Regex(text.into()));
+    assert_eq!(
+        sent(&EncodeOptions::default()),
+        regex("^(?:(?:/a%20%C3%A9|/b)|(?:/a é|/b))$"),
+        "Linkerd's proxies compare a path as it was received"
+    );
+    let written = EncodeOptions { matches_as_written: true, ..EncodeOptions::default() };
+    assert_eq!(sent(&written), regex("/a é|/b"));
+}
+
+#[test]
 fn paths_with_parameters_are_sent_where_no_other_expression_competes() {
     let parameter = || PathPattern::Segments {
         segments: vec![Segment::Literal("a.b".into()), Segment::Parameter("id".into())].into(),

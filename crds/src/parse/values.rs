@@ -3,7 +3,13 @@
 use super::header::{header_name, header_value};
 use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use http::Method;
+use http::header::HOST;
+use policy_core::host::canonical_host;
 use policy_core::{HeaderMatch, Pattern, QueryMatch, ValueMatch};
+
+/// The end of an error about a value that no canonical host has.
+const CANONICAL_HOST: &str = "the header `host` is compared with the canonical host, in lower case and \
+                              without a port; name hosts in `hostnames`";
 
 /// `headers`; absent and empty require nothing.
 pub(crate) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
@@ -21,7 +27,9 @@ pub(crate) fn readable_headers(fields: &Fields<'_>) -> (Vec<HeaderMatch>, bool) 
             let value = value(fields, |node| {
                 Some(ValueMatch::Exact(header_value(node)?.as_bytes().into()))
             });
-            Some(HeaderMatch { name: name?, value: value? })
+            let (name, value) = (name?, value?);
+            let value = if name == HOST { host_value(fields, value)? } else { value };
+            Some(HeaderMatch { name, value })
         },
         |a, b| a.name == b.name,
     )
@@ -91,6 +99,39 @@ fn value(
     };
     let node = fields.require("value")?;
     if regex { pattern(&node).map(ValueMatch::Regex) } else { exact(&node) }
+}
+
+/// A value of the header `host`, which some canonical host must have: a match that never holds protects
+/// nothing.
+fn host_value(fields: &Fields<'_>, value: ValueMatch) -> Option<ValueMatch> {
+    let (host, text) = match value {
+        ValueMatch::Exact(bytes) => {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let host = canonical_host(&text).is_ok().then_some(ValueMatch::Exact(bytes));
+            (host, text)
+        }
+        ValueMatch::Regex(pattern) => {
+            (pattern.over_hosts().map(ValueMatch::Regex), pattern.source().to_owned())
+        }
+    };
+    if host.is_none() {
+        let message = format!("{} matches no host: {CANONICAL_HOST}", quote(&text));
+        fields.error_at("value", message);
+    }
+    host
+}
+
+/// A regular expression over the match form of a path. One that no path matches is an error, because a
+/// match that never holds protects nothing.
+pub(crate) fn path_pattern(node: &JsonNode<'_>) -> Option<Pattern> {
+    let pattern = pattern(node)?;
+    match pattern.check_path() {
+        Ok(()) => Some(pattern),
+        Err(error) => {
+            node.error(format!("{}: {error}", quote(pattern.source())));
+            None
+        }
+    }
 }
 
 /// A regular expression over the whole of a text.

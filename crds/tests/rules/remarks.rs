@@ -1,7 +1,7 @@
 //! Remarks on manifests that are legal but may surprise.
 
 use crate::support::{object, value};
-use policy_crds::{document, parse};
+use policy_crds::{Body, document, parse};
 
 fn of(api_version: &str, kind: &str, spec: &str) -> Vec<String> {
     object(api_version, kind, spec).remarks().iter().map(ToString::to_string).collect()
@@ -84,25 +84,53 @@ fn good_and_invalid_manifests_get_no_remarks() {
 }
 
 #[test]
-fn a_match_on_host_that_no_canonical_host_has_is_remarked_on() {
-    let header = |kind: &str, value: &str| {
+fn a_match_on_host_that_no_canonical_host_has_is_an_error() {
+    let errors = |kind: &str, value: &str| {
         let spec = format!(
             "parentRefs: [{{group: policy.linkerd.io, kind: Server, name: a}}]\n\
              rules: [{{matches: [{{headers: [{{name: host, type: {kind}, value: {value:?}}}]}}]}}]"
         );
-        of("gateway.networking.k8s.io/v1", "HTTPRoute", &spec)
+        let object = object("gateway.networking.k8s.io/v1", "HTTPRoute", &spec);
+        let errors: Vec<String> = match &object.body {
+            Body::Valid(_) => Vec::new(),
+            Body::Invalid(invalid) => invalid.errors.iter().map(ToString::to_string).collect(),
+        };
+        errors
     };
-    let never = "spec.rules[0].matches[0].headers[0].value: matches nothing: the header `host` is \
-                 compared with the canonical host, in lower case and without a port; name hosts in \
-                 `hostnames`";
-    for value in [r"Admin\.example", r"a\.example:8080", r"\d:80"] {
-        assert_eq!(header("RegularExpression", value), [never], "{value}");
+    let never = |value: &str| {
+        format!(
+            "spec.rules[0].matches[0].headers[0].value: `{value}` matches no host: the header `host` \
+             is compared with the canonical host, in lower case and without a port; name hosts in \
+             `hostnames`"
+        )
+    };
+    for value in [r"a\.example:8080", r"\d:80", "a|b:80"] {
+        assert_eq!(errors("RegularExpression", value), [never(value)], "{value}");
     }
     for value in ["*.a.example", "a b"] {
-        assert_eq!(header("Exact", value), [never], "{value}");
+        assert_eq!(errors("Exact", value), [never(value)], "{value}");
     }
-    for value in [r"a\.example", r"a\.example(:80)?", r"[A-Za-z]+\.example", r"\D+"] {
-        assert_eq!(header("RegularExpression", value), [""; 0], "{value}");
+    let some =
+        [r"a\.example", r"a\.example(:80)?", r"[A-Za-z]+\.example", r"\D+", r"Admin\.example"];
+    for value in some {
+        assert_eq!(errors("RegularExpression", value), [""; 0], "{value}");
     }
-    assert_eq!(header("Exact", "a.example"), [""; 0]);
+    assert_eq!(errors("Exact", "A.example:80"), [""; 0]);
+}
+
+#[test]
+fn the_form_in_which_an_expression_is_matched_is_remarked_on() {
+    let path = |value: &str| {
+        let spec = format!(
+            "parentRefs: [{{group: policy.linkerd.io, kind: Server, name: a}}]\n\
+             rules: [{{matches: [{{path: {{type: RegularExpression, value: {value:?}}}}}]}}]"
+        );
+        of("gateway.networking.k8s.io/v1", "HTTPRoute", &spec)
+    };
+    assert_eq!(
+        path("/ru/café/[0-9]"),
+        ["spec.rules[0].matches[0].path.value: is matched as `/ru/caf%C3%A9/[0-9]`, because \
+          paths are compared percent-encoded"]
+    );
+    assert_eq!(path("/ru/caf%C3%A9/[0-9]+"), [""; 0]);
 }

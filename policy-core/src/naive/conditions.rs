@@ -3,7 +3,7 @@
 use crate::condition::{
     EffectCondition, HeaderCondition, HeaderOperator, SegmentCondition, SegmentOperator,
 };
-use crate::match_form::match_form;
+use crate::path_form::match_form;
 use crate::request::RequestView;
 
 /// Returns true if `request` meets the condition of an effect. One on a segment is met, too, where

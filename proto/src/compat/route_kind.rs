@@ -208,7 +208,8 @@ fn part(segment: &Segment) -> Option<String> {
 fn path(request: &RequestMatch, options: &EncodeOptions) -> Option<path_match::Kind> {
     let (segments, rest) = match &request.path {
         PathPattern::Regex(pattern) => {
-            return Some(path_match::Kind::Regex(expression(pattern, options)));
+            let expression = path_expression(pattern, request.written(), options);
+            return Some(path_match::Kind::Regex(expression));
         }
         PathPattern::Segments { segments, rest } => (segments, *rest),
     };
@@ -271,6 +272,20 @@ fn expression(pattern: &Pattern, options: &EncodeOptions) -> String {
     match options.matches_as_written {
         true => pattern.source().to_owned(),
         false => pattern.anchored(),
+    }
+}
+
+/// A regular expression over paths. Linkerd's proxies compare a path as it was received: where the
+/// expression has another form as it is written, either may match.
+fn path_expression(
+    pattern: &Pattern,
+    written: Option<&WrittenMatch>,
+    options: &EncodeOptions,
+) -> String {
+    match written {
+        Some(WrittenMatch::Path(text)) if options.matches_as_written => text.to_string(),
+        Some(WrittenMatch::Path(text)) => format!("^(?:(?:{})|(?:{text}))$", pattern.source()),
+        Some(WrittenMatch::Nothing) | None => expression(pattern, options),
     }
 }
 

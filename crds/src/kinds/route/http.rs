@@ -1,7 +1,7 @@
 //! Matches of an HTTPRoute.
 
 use crate::parse::path::path;
-use crate::parse::values::{self, pattern, readable_headers, readable_query};
+use crate::parse::values::{self, path_pattern, readable_headers, readable_query};
 use crate::reader::{AllowedFields, JsonNode};
 use policy_core::{PathPattern, RequestMatch, WrittenMatch};
 
@@ -61,7 +61,7 @@ fn path_match<'a>(node: &JsonNode<'a>) -> Option<(PathPattern, Option<&'a str>)>
             Some((PathPattern::prefix(&path), (trimmed || path != text).then_some(text)))
         }
         (PathType::Regex, Some(node)) => {
-            pattern(&node).map(|pattern| (PathPattern::Regex(pattern), None))
+            path_pattern(&node).map(|pattern| (PathPattern::Regex(pattern), None))
         }
         (PathType::Exact, None) => Some((PathPattern::exact("/"), None)),
         (PathType::Prefix, None) => Some((PathPattern::prefix("/"), None)),

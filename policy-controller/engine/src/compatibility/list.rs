@@ -148,7 +148,7 @@ pub const DIFFERENCES: [Difference; 48] = [
         "refused-values",
         "Values that do not mean what they say: paths that no canonical request has (`//`, `..`, \
          `;`), a header twice in one match, changes of framing headers, networks with bits beyond \
-         their prefix, more than 128 regular expressions",
+         their prefix, more than 128 regular expressions, one that matches no path or no host",
         "They are sent as they are written",
         "The object is invalid",
         "Each can be written so that both read it alike. `portcullis check` names it and says how",

@@ -188,6 +188,12 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
         policy.routes.routes.extend_from_slice(&attached.first);
     }
     add_trees(cx, key, &mut policy);
+    let paths = policy.paths;
+    for route in &mut policy.routes.routes {
+        if let Some(own) = route.with_expressions_on(paths) {
+            *route = Arc::new(own);
+        }
+    }
     if protocol.is_http() {
         policy.effects = effects_on(cx, key);
         policy.rate_limit = cx.query(&RateLimitOf(key.clone())).map(|(_, limit)| (*limit).clone());

@@ -154,7 +154,7 @@ fn expressions_that_are_short_and_dear_are_few() {
     };
     sound(Kind::PolicyHttpRoute, &spec(16));
     let one_more =
-        spec(16).replace("matches: [", "matches: [{path: {type: RegularExpression, value: a}}, ");
+        spec(16).replace("matches: [", "matches: [{path: {type: RegularExpression, value: /a}}, ");
     refused(
         Kind::GatewayHttpRoute,
         &one_more,
