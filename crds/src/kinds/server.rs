@@ -4,7 +4,7 @@ mod definition;
 
 use crate::object::{Claims, FieldError};
 use crate::parse::input::{Draft, Input};
-use crate::parse::label::selector;
+use crate::parse::label::{SelectorReading, read_selector};
 use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote, shared};
 use crate::resource::{PortRef, ProxyProtocol, Resource, Server, WorkloadSelector};
 use crate::selector::LabelSelector;
@@ -35,14 +35,14 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
     let Some(spec) = input.spec(known(input.version)) else {
         return (None, Claims::Server { workloads: None, port: None });
     };
-    let workloads = workloads(&spec, input.version);
+    let WorkloadsReading { readable, whole: workloads } = workloads(&spec, input.version);
     let port = spec.require("port").and_then(|node| port(&node));
     let protocol = match spec.get("proxyProtocol") {
         Some(node) => node.choice(PROTOCOLS),
         None => Some(ProxyProtocol::Unknown),
     };
     let access_policy = access_policy(&spec);
-    let claims = Claims::Server { workloads: workloads.clone(), port: port.clone() };
+    let claims = Claims::Server { workloads: readable, port: port.clone() };
     let server = match (workloads, port, protocol, access_policy) {
         (Some(workloads), Some(port), Some(protocol), Some(access_policy)) => {
             let access_policy_stated = spec.get("accessPolicy").is_some();
@@ -93,7 +93,23 @@ pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
     remarks
 }
 
-fn workloads(spec: &Fields<'_>, version: &str) -> Option<WorkloadSelector> {
+/// The selector of a Server as it was read.
+#[derive(Default)]
+struct WorkloadsReading {
+    /// The workloads that it selects by what can be read of it; `None`: those of the namespace.
+    readable: Option<WorkloadSelector>,
+    /// All of it; `None` if any part is unreadable.
+    whole: Option<WorkloadSelector>,
+}
+
+impl WorkloadsReading {
+    fn of(reading: SelectorReading, kind: fn(LabelSelector) -> WorkloadSelector) -> Self {
+        let SelectorReading { readable, whole } = reading;
+        Self { readable: readable.map(kind), whole: whole.map(kind) }
+    }
+}
+
+fn workloads(spec: &Fields<'_>, version: &str) -> WorkloadsReading {
     let only_pods = matches!(version, "v1alpha1" | "v1beta1");
     let external = spec.get("externalWorkloadSelector").filter(|_| !only_pods);
     match (spec.get("podSelector"), external) {
@@ -102,35 +118,32 @@ fn workloads(spec: &Fields<'_>, version: &str) -> Option<WorkloadSelector> {
                 "externalWorkloadSelector",
                 "must be absent where `podSelector` is present: a Server is for one of them",
             );
-            None
         }
-        (None, Some(node)) => selector(&node).map(WorkloadSelector::ExternalWorkloads),
-        (Some(node), None) => pods(&node, version),
-        (None, None) if only_pods => {
-            spec.error_at("podSelector", "is required");
-            None
+        (None, Some(node)) => {
+            let reading = read_selector(&node);
+            return WorkloadsReading::of(reading, WorkloadSelector::ExternalWorkloads);
         }
+        (Some(node), None) => return pods(&node, version),
+        (None, None) if only_pods => spec.error_at("podSelector", "is required"),
         (None, None) => {
             let names = one_of(&["podSelector", "externalWorkloadSelector"]);
             spec.error(format!("{names} is required, `podSelector: {{}}` selects all pods"));
-            None
         }
     }
+    WorkloadsReading::default()
 }
 
-fn pods(node: &JsonNode<'_>, version: &str) -> Option<WorkloadSelector> {
-    let pods = selector(node)?;
-    if version == "v1alpha1" {
-        let fields = node.fields(AllowedFields::Any)?;
-        let (labels, expressions) = (fields.get("matchLabels"), fields.get("matchExpressions"));
-        if labels.is_some() == expressions.is_some() {
-            node.error(
-                "exactly one of `matchLabels` and `matchExpressions` is allowed in v1alpha1",
-            );
-            return None;
-        }
+fn pods(node: &JsonNode<'_>, version: &str) -> WorkloadsReading {
+    let pods = WorkloadsReading::of(read_selector(node), WorkloadSelector::Pods);
+    let Some(fields) = node.fields(AllowedFields::Any).filter(|_| version == "v1alpha1") else {
+        return pods;
+    };
+    let (labels, expressions) = (fields.get("matchLabels"), fields.get("matchExpressions"));
+    if pods.whole.is_some() && labels.is_some() == expressions.is_some() {
+        node.error("exactly one of `matchLabels` and `matchExpressions` is allowed in v1alpha1");
+        return WorkloadsReading { whole: None, ..pods };
     }
-    Some(WorkloadSelector::Pods(pods))
+    pods
 }
 
 /// A number, or a name; a numeric text is a name.

@@ -135,6 +135,7 @@ fn an_invalid_server_claims_what_can_be_read() {
         ..LabelSelector::default()
     };
     let web = Some(WorkloadSelector::Pods(web));
+    let all = Some(WorkloadSelector::Pods(LabelSelector::default()));
     let http = Some(PortRef::Name("http".into()));
     let table = [
         (
@@ -144,8 +145,20 @@ fn an_invalid_server_claims_what_can_be_read() {
         ),
         ("podSelector: {matchLabels: {app: web}}\nport: 0", web.clone(), None),
         ("podSelector: {matchLabels: {app: web}}\nport: []\n", web.clone(), None),
-        ("podSelector: {matchLabels: {app: web, other: 1}}\nport: http", None, http.clone()),
-        ("podSelector: {matchLabels: {app: web}, typo: {}}\nport: http", None, http.clone()),
+        ("podSelector: {matchLabels: {app: web, other: 1}}\nport: http", web.clone(), http.clone()),
+        ("podSelector: {matchLabels: {app: web, b: -x}}\nport: http", web.clone(), http.clone()),
+        ("podSelector: {matchLabels: {app: web, -b: x}}\nport: http", web.clone(), http.clone()),
+        ("podSelector: {matchLabels: {app: web}, typo: {}}\nport: http", web.clone(), http.clone()),
+        (
+            "podSelector: {matchLabels: {app: web}, matchExpressions: [{key: a, operator: in}, \
+             {key: a, operator: In}, {key: a, operator: In, values: [b, -c]}, {operator: Exists}, \
+             {key: a, operator: Exists, values: [b]}, 7]}\nport: http",
+            web.clone(),
+            http.clone(),
+        ),
+        ("podSelector: {matchLables: {app: web}}\nport: http", all.clone(), http.clone()),
+        ("podSelector: {matchLabels: 7, matchExpressions: 7}\nport: http", all, http.clone()),
+        ("podSelector: 7\nport: http", None, http.clone()),
         ("podSelector: {}\nexternalWorkloadSelector: {}\nport: http", None, http.clone()),
         ("nothing: true", None, None),
         ("7", None, None),
@@ -161,5 +174,6 @@ fn errors_stop_at_a_hundred() {
     let spec = format!("podSelector: {{matchLabels: {{{labels}}}}}\nport: 0");
     let server = object(V3, "Server", &spec);
     assert_eq!(errors(&server).len(), 100);
-    assert_eq!(claims(server), Claims::Server { workloads: None, port: None });
+    let workloads = Some(WorkloadSelector::Pods(LabelSelector::default()));
+    assert_eq!(claims(server), Claims::Server { workloads, port: None });
 }
