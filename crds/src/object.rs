@@ -1,8 +1,8 @@
 //! An object as the index holds it: metadata, and a body that is valid or keeps its claims.
 
 use crate::resource::{
-    GrantClaims, PathPrefix, PolicyTarget, PortRef, Recorded, Resource, RouteClaims, ServerRef,
-    WorkloadSelector,
+    GrantClaims, PathPrefix, PolicyTarget, PortRef, RateLimitNumbers, Recorded, Resource,
+    RouteClaims, ServerRef, WorkloadSelector,
 };
 use policy_core::HostPattern;
 use std::collections::BTreeMap;
@@ -149,10 +149,12 @@ pub enum Claims {
         /// The addresses that could be read.
         addresses: Vec<IpAddr>,
     },
-    /// The Server whose limit it would set; it sets none.
+    /// The limit of a Server, which keeps its place among the limits there.
     RateLimit {
-        /// Name of the Server, if readable.
+        /// Name of the Server; unreadable: it may have been any one of the namespace.
         server: Option<Arc<str>>,
+        /// The numbers that could be read, which hold.
+        numbers: RateLimitNumbers,
     },
 }
 

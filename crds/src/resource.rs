@@ -241,6 +241,13 @@ pub struct NetworkAuthentication {
 pub struct RateLimitPolicy {
     /// The Server.
     pub server: Arc<str>,
+    /// The limits.
+    pub numbers: RateLimitNumbers,
+}
+
+/// The limits of an HTTPLocalRateLimitPolicy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RateLimitNumbers {
     /// Requests per second of all clients.
     pub total: Option<NonZeroU32>,
     /// Requests per second of each identity.
@@ -249,7 +256,14 @@ pub struct RateLimitPolicy {
     pub overrides: Vec<RateLimitOverride>,
 }
 
-/// One override of a [`RateLimitPolicy`].
+impl RateLimitNumbers {
+    /// True if nothing is limited.
+    pub fn is_empty(&self) -> bool {
+        self.total.is_none() && self.identity.is_none() && self.overrides.is_empty()
+    }
+}
+
+/// One override of [`RateLimitNumbers`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimitOverride {
     /// Requests per second.

@@ -117,6 +117,8 @@ pub enum Denied {
     PolicyExpired,
     /// A rate limit has no room.
     RateLimited,
+    /// The rate limit is invalid, and none of its numbers can be read.
+    RateLimitInvalid,
     /// The policy changed while the stream was open.
     Revoked,
 }
@@ -159,7 +161,7 @@ pub enum TargetFault {
 
 impl Denied {
     /// Every reason besides the target faults.
-    const PLAIN: [Denied; 15] = [
+    const PLAIN: [Denied; 16] = [
         Self::NoRoute,
         Self::Unauthorized,
         Self::CannotTell,
@@ -173,6 +175,7 @@ impl Denied {
         Self::PolicyPending,
         Self::PolicyExpired,
         Self::RateLimited,
+        Self::RateLimitInvalid,
         Self::Revoked,
         Self::RouteInvalid,
     ];
@@ -205,6 +208,7 @@ impl Denied {
             Self::PolicyPending => "policy_pending",
             Self::PolicyExpired => "policy_expired",
             Self::RateLimited => "rate_limited",
+            Self::RateLimitInvalid => "rate_limit_invalid",
             Self::Revoked => "revoked",
         }
     }
@@ -273,8 +277,9 @@ mod tests {
             Denied::PolicyPending => 10,
             Denied::PolicyExpired => 11,
             Denied::RateLimited => 12,
-            Denied::Revoked => 13,
-            Denied::RouteInvalid => 14,
+            Denied::RateLimitInvalid => 13,
+            Denied::Revoked => 14,
+            Denied::RouteInvalid => 15,
         };
         Some(at)
     }
@@ -285,7 +290,7 @@ mod tests {
             assert_eq!(Denied::parse(reason.as_str()), Some(reason));
         }
         let places: Vec<usize> = Denied::all().filter_map(in_table).collect();
-        assert_eq!(places, Vec::from_iter(0..15), "each once, in order");
+        assert_eq!(places, Vec::from_iter(0..16), "each once, in order");
         assert_eq!(Denied::parse("no-route"), None);
         assert_eq!(Denied::parse(""), None);
     }

@@ -54,11 +54,13 @@ pub enum Feature {
     RequiredRewrites,
     /// Routes of matches that cannot be read, which deny before all others.
     UnreadableMatches,
+    /// Rate limits that refuse every request.
+    RefusingLimits,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 17] = [
+    pub const ALL: [Feature; 18] = [
         Self::PathParameters,
         Self::HostTables,
         Self::DenyReasons,
@@ -76,6 +78,7 @@ impl Feature {
         Self::HeaderRewrites,
         Self::RequiredRewrites,
         Self::UnreadableMatches,
+        Self::RefusingLimits,
     ];
 
     /// The name on the wire.
@@ -98,6 +101,7 @@ impl Feature {
             Self::HeaderRewrites => "header-rewrites",
             Self::RequiredRewrites => "required-rewrites",
             Self::UnreadableMatches => "unreadable-matches",
+            Self::RefusingLimits => "refusing-limits",
         }
     }
 
@@ -118,6 +122,7 @@ impl Feature {
             | Self::RawPaths
             | Self::Delegation
             | Self::RequiredRewrites
+            | Self::RefusingLimits
             | Self::UnreadableMatches => true,
             Self::Conditions
             | Self::NetworkSymbols
@@ -143,7 +148,7 @@ pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
         authorizations,
         exemptions,
         routes,
-        rate_limit: _,
+        rate_limit,
         effects,
         withheld: _,
     } = policy;
@@ -156,6 +161,9 @@ pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
     match informational_headers {
         InformationalHeaders::Enabled => {}
         InformationalHeaders::Disabled => _ = found.insert(Feature::NoInformationalHeaders),
+    }
+    if rate_limit.as_ref().is_some_and(|limit| limit.refuses) {
+        found.insert(Feature::RefusingLimits);
     }
     if !effects.is_empty() {
         found.insert(Feature::ServerEffects);

@@ -17,12 +17,18 @@ pub struct RateLimit {
     /// Limits for named clients, which replace `identity` for them. The first that names a client
     /// counts; its bucket is shared by all it names.
     pub overrides: Vec<LimitOverride>,
+    /// True if every request is refused, because the object is invalid and no number of it can be
+    /// read.
+    pub refuses: bool,
 }
 
 impl RateLimit {
-    /// Returns true if any request is limited.
+    /// Returns true if any request is limited or refused.
     pub fn limits(&self) -> bool {
-        self.total.is_some() || self.identity.is_some() || !self.overrides.is_empty()
+        self.refuses
+            || self.total.is_some()
+            || self.identity.is_some()
+            || !self.overrides.is_empty()
     }
 }
 

@@ -143,8 +143,8 @@ fn has_attached_routes(policy: &ServerPolicy) -> bool {
 }
 
 fn limits(limit: &RateLimit) -> bool {
-    let RateLimit { source: _, total, identity, overrides } = limit;
-    total.is_some() || identity.is_some() || !overrides.is_empty()
+    let RateLimit { source: _, total, identity, overrides, refuses } = limit;
+    *refuses || total.is_some() || identity.is_some() || !overrides.is_empty()
 }
 
 /// Decides on a request.

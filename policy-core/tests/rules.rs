@@ -497,7 +497,8 @@ fn a_port_of_unknown_protocol_carries_no_bytes_where_requests_are_governed() {
 
     let limited = |total: Option<NonZeroU32>| {
         let source = Source::Default("limit".into());
-        let limit = RateLimit { source, total, identity: None, overrides: Vec::new() };
+        let limit =
+            RateLimit { source, total, identity: None, overrides: Vec::new(), refuses: false };
         ServerPolicy { rate_limit: Some(limit), ..open.clone() }
     };
     assert!(carries(&limited(None)), "it limits nothing");

@@ -1188,6 +1188,24 @@ fn an_expression_is_sent_percent_encoded_and_as_it_is_written() {
 }
 
 #[test]
+fn a_port_whose_limit_refuses_every_request_is_denied() {
+    let mut policy = granted();
+    let source = Source::Object(testing::object("HTTPLocalRateLimitPolicy", "l"));
+    let (total, identity, overrides) = (None, None, Vec::new());
+    policy.rate_limit =
+        Some(policy_core::RateLimit { source, total, identity, overrides, refuses: true });
+    let encoded = encode(&policy, &facts());
+    assert_eq!(names(http1_routes(&encoded.server)), ["rate_limit_invalid"]);
+    assert_eq!(encoded.server.authorizations, Vec::new());
+    assert_eq!(
+        messages(&encoded),
+        [
+            "rate limit HTTPLocalRateLimitPolicy test/l: a rate limit without a readable number; the port is denied"
+        ]
+    );
+}
+
+#[test]
 fn paths_with_parameters_are_sent_where_no_other_expression_competes() {
     let parameter = || PathPattern::Segments {
         segments: vec![Segment::Literal("a.b".into()), Segment::Parameter("id".into())].into(),

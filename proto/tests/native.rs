@@ -242,12 +242,13 @@ fn any_limit() -> impl Strategy<Value = RateLimit> {
     let rate = || (1_u32..).prop_map(|rate| NonZeroU32::new(rate).unwrap());
     let one = (rate(), vec("[a-z]{0,4}".prop_map(Arc::<str>::from), 0..3))
         .prop_map(|(requests_per_second, clients)| LimitOverride { requests_per_second, clients });
-    (option::of(rate()), option::of(rate()), vec(one, 0..3)).prop_map(
-        |(total, identity, overrides)| RateLimit {
+    (option::of(rate()), option::of(rate()), vec(one, 0..3), any::<bool>()).prop_map(
+        |(total, identity, overrides, refuses)| RateLimit {
             source: Source::Object(testing::object("HTTPLocalRateLimitPolicy", "l")),
             total,
             identity,
             overrides,
+            refuses,
         },
     )
 }
@@ -676,6 +677,22 @@ fn an_older_client_gets_routes_without_bounds_and_none_that_must_be_rewritten() 
         let received = PortState::new().apply(&sent(&update)).unwrap();
         assert_eq!(received.deny, denied.then_some(Denied::ProxyUnsupported), "{feature:?}");
     }
+}
+
+#[test]
+fn an_older_client_gets_a_port_denied_whose_limit_refuses_every_request() {
+    let (mut policy, _) = example();
+    let source = Source::Object(testing::object("HTTPLocalRateLimitPolicy", "l"));
+    let (total, identity, overrides) = (None, None, Vec::new());
+    policy.rate_limit = Some(RateLimit { source, total, identity, overrides, refuses: true });
+    let received = |features: &BTreeSet<Feature>| {
+        let update = encode_port(&policy, features).full(PORT, &Revision::default());
+        PortState::new().apply(&sent(&update)).unwrap()
+    };
+    assert_eq!(received(&all()).rate_limit, policy.rate_limit);
+    let mut features = all();
+    features.remove(&Feature::RefusingLimits);
+    assert_eq!(received(&features).deny, Some(Denied::ProxyUnsupported));
 }
 
 #[test]

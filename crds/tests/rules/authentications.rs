@@ -1,7 +1,9 @@
 //! MeshTLSAuthentication, NetworkAuthentication, rate limits, EgressNetwork, ReferenceGrant.
 
 use crate::support::{check, claims, object, resource};
+use policy_crds::resource::{NamespacedName, RateLimitNumbers, RateLimitOverride};
 use policy_crds::{Claims, Resource};
+use std::num::NonZeroU32;
 
 const V1: &str = "policy.linkerd.io/v1alpha1";
 
@@ -160,8 +162,50 @@ fn every_rule_of_a_rate_limit_is_checked() {
 fn an_invalid_rate_limit_still_claims_its_server() {
     let limit = |text: &str| claims(object(V1, "HTTPLocalRateLimitPolicy", text));
     let server = "targetRef: {group: policy.linkerd.io, kind: Server, name: web}\nburst: 3";
-    assert_eq!(limit(server), Claims::RateLimit { server: Some("web".into()) });
-    assert_eq!(limit("targetRef: {}"), Claims::RateLimit { server: None });
+    let nothing = RateLimitNumbers::default();
+    let web = || Some("web".into());
+    assert_eq!(limit(server), Claims::RateLimit { server: web(), numbers: nothing.clone() });
+    assert_eq!(
+        limit("targetRef: {}"),
+        Claims::RateLimit { server: None, numbers: nothing.clone() }
+    );
+    assert_eq!(limit("7"), Claims::RateLimit { server: None, numbers: nothing });
+}
+
+#[test]
+fn the_readable_numbers_of_an_invalid_rate_limit_hold() {
+    let numbers = |text: &str| {
+        let web = "targetRef: {group: policy.linkerd.io, kind: Server, name: web}\n";
+        match claims(object(V1, "HTTPLocalRateLimitPolicy", &format!("{web}{text}"))) {
+            Claims::RateLimit { server: Some(_), numbers } => numbers,
+            other => panic!("{other:?}"),
+        }
+    };
+    let client = |name: &str| NamespacedName { name: name.into(), namespace: None };
+    let one = |rate: u32, clients: &[&str]| RateLimitOverride {
+        requests_per_second: NonZeroU32::new(rate).unwrap(),
+        clients: clients.iter().map(|name| client(name)).collect(),
+    };
+    let of = |total: u32, identity: u32, overrides: Vec<RateLimitOverride>| RateLimitNumbers {
+        total: NonZeroU32::new(total),
+        identity: NonZeroU32::new(identity),
+        overrides,
+    };
+    let table = [
+        ("total: {requestsPerSecond: 9}\nidentity: {requestsPerSecond: x}", of(9, 0, vec![])),
+        ("total: {requestsPerSecond: 1}\nidentity: {requestsPerSecond: 2}", of(1, 2, vec![])),
+        ("total: 3\nidentity: {requestsPerSecond: 2}\noverrides: {}", of(0, 2, vec![])),
+        ("totals: {requestsPerSecond: 1}", of(0, 0, vec![])),
+        (
+            "overrides: [{requestsPerSecond: 4, clientRefs: [{kind: ServiceAccount, name: a}, \
+             {kind: User, name: b}]}, {requestsPerSecond: 0, clientRefs: [{kind: ServiceAccount, \
+             name: c}]}, {requestsPerSecond: 5, clientRefs: []}, 7]",
+            of(0, 0, vec![one(4, &["a"])]),
+        ),
+    ];
+    for (text, expected) in table {
+        assert_eq!(numbers(text), expected, "{text}");
+    }
 }
 
 #[test]

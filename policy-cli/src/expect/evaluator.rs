@@ -178,8 +178,10 @@ fn decide(
     };
     let decision = evaluator.decide_request(connection, &mut Memo::new(), &view);
     let summary = DecisionSummary::of(evaluator, &decision);
-    if matches!(decision, Decision::Permit(_)) && !take() {
-        let limited = DecisionSummary::denied(Denied::RateLimited);
+    let refuses = policy.rate_limit.as_ref().is_some_and(|limit| limit.refuses);
+    if matches!(decision, Decision::Permit(_)) && (refuses || !take()) {
+        let reason = if refuses { Denied::RateLimitInvalid } else { Denied::RateLimited };
+        let limited = DecisionSummary::denied(reason);
         return (DecisionSummary { route: summary.route, ..limited }, Vec::new());
     }
     let expected = (expectation.timeouts.as_ref(), expectation.received.as_ref());

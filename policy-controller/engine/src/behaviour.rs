@@ -16,7 +16,7 @@ pub enum Behaviour {
     GrpcRoutes,
     /// Invalid routes are as if they were not there.
     InvalidRoutes,
-    /// Invalid Servers are as if they were not there.
+    /// Invalid Servers and rate limits are as if they were not there.
     InvalidServers,
     /// Routes that the protocol of a Server cannot carry do not bind it.
     MismatchedRoutes,

@@ -316,6 +316,9 @@ fn path(path: &PathPattern) -> String {
 
 fn rate_limits(limit: &RateLimit) -> Vec<String> {
     let mut lines = Vec::new();
+    if limit.refuses {
+        lines.push(format!("no request: invalid, without a readable number ({})", limit.source));
+    }
     if let Some(total) = limit.total {
         lines.push(format!("{total} requests per second in all ({})", limit.source));
     }

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 /// The buckets of one port's rate limit. Shared by all workers.
 #[derive(Debug)]
 pub struct Limiter {
+    refuses: bool,
     total: Option<Bucket>,
     identity: Option<NonZeroU32>,
     overrides: HashMap<Arc<str>, Arc<Bucket>, RandomState>,
@@ -66,6 +67,7 @@ impl Limiter {
         }
         let identity = limit.and_then(|limit| limit.identity);
         Self {
+            refuses: limit.is_some_and(|limit| limit.refuses),
             total: limit.and_then(|limit| limit.total).map(Bucket::new),
             identity,
             overrides,
@@ -75,7 +77,12 @@ impl Limiter {
         }
     }
 
-    /// Returns true if no request is ever refused.
+    /// Returns true if every request is refused, because the limit cannot be read.
+    pub fn refuses(&self) -> bool {
+        self.refuses
+    }
+
+    /// Returns true if no request ever exceeds a limit.
     pub fn is_unlimited(&self) -> bool {
         self.total.is_none() && self.identity.is_none() && self.overrides.is_empty()
     }
@@ -198,7 +205,8 @@ mod tests {
 
     fn limit(total: u32, identity: u32, overrides: Vec<LimitOverride>) -> RateLimit {
         let source = Source::Default("test".into());
-        RateLimit { source, total: rps(total), identity: rps(identity), overrides }
+        let refuses = false;
+        RateLimit { source, total: rps(total), identity: rps(identity), overrides, refuses }
     }
 
     fn room(limiter: &Limiter, client: &ClientBucket, now: Instant) -> usize {

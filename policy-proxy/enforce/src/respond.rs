@@ -317,6 +317,7 @@ fn denied(reason: Denied) -> Wording {
         | Denied::PortUndeclared => wording(code::PERMISSION_DENIED),
         Denied::PolicyPending | Denied::PolicyExpired => wording(code::UNAVAILABLE),
         Denied::RateLimited => limited(),
+        Denied::RateLimitInvalid => wording(code::RESOURCE_EXHAUSTED),
         Denied::Revoked => wording(code::PERMISSION_DENIED)
             .with_grpc_message("revoked: the policy changed while the request was open"),
     }
@@ -396,7 +397,7 @@ pub fn status_of(reason: Denied) -> StatusCode {
     match reason {
         Denied::NoRoute => StatusCode::NOT_FOUND,
         Denied::Target(_) => StatusCode::BAD_REQUEST,
-        Denied::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        Denied::RateLimited | Denied::RateLimitInvalid => StatusCode::TOO_MANY_REQUESTS,
         Denied::PolicyPending | Denied::PolicyExpired => StatusCode::SERVICE_UNAVAILABLE,
         Denied::Unauthorized
         | Denied::CannotTell
@@ -456,6 +457,7 @@ mod tests {
             (D::PolicyPending, 503, "14"),
             (D::PolicyExpired, 503, "14"),
             (D::RateLimited, 429, "8"),
+            (D::RateLimitInvalid, 429, "8"),
             (D::Revoked, 403, "7"),
         ];
         for (reason, status, grpc) in denials {

@@ -184,6 +184,7 @@ async fn a_rate_limit_refuses_and_is_kept_across_updates() {
         total: NonZeroU32::new(3),
         identity: None,
         overrides: Vec::new(),
+        refuses: false,
     });
     let setup = Setup::new(policy.clone(), app.address).await;
     let mut client = Client::new(setup.connect().await).await;

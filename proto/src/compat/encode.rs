@@ -7,6 +7,7 @@ use super::{exemption, meta, network, route, tree};
 use crate::linkerd::{inbound, net};
 use crate::unreadable;
 use crate::unsupported::{Part, Report, Unsupported};
+use policy_core::decision::Denied;
 use policy_core::network::Facts;
 use policy_core::policy::{InformationalHeaders, Protocol, ServerPolicy};
 use std::borrow::Cow;
@@ -80,6 +81,11 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
         exemption::note_connections(exemptions, grants.report());
     }
     let limit = rate_limit.as_ref();
+    if let Some(limit) = limit.filter(|limit| limit.refuses && protocol.is_http()) {
+        let message = "a rate limit without a readable number; the port is denied";
+        grants.report().denied(Part::RateLimit(limit.source.clone()), message);
+        return deny_all::deny_all(*protocol, Denied::RateLimitInvalid);
+    }
     match protocol {
         Protocol::Detect { .. } | Protocol::Http1 | Protocol::Http2 => {
             route::http(policy, server, limit, grants)

@@ -115,5 +115,6 @@ fn read_limit(limit: &HttpLocalRateLimit) -> Result<RateLimit> {
         total: rate(total),
         identity: rate(identity),
         overrides: each("overrides", overrides, read_override)?.into_iter().flatten().collect(),
+        refuses: false,
     })
 }

@@ -272,7 +272,7 @@ fn place_server_grants<F: LinkerdRoute>(
 }
 
 fn rate_limit(limit: &RateLimit) -> HttpLocalRateLimit {
-    let RateLimit { source, total, identity, overrides } = limit;
+    let RateLimit { source, total, identity, overrides, refuses: _ } = limit;
     let rate = |rate: &NonZeroU32| Limit { requests_per_second: rate.get() };
     HttpLocalRateLimit {
         metadata: Some(meta::limit(source)),

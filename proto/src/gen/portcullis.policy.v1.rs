@@ -1323,6 +1323,10 @@ pub struct RateLimit {
     /// The first that names a client counts.
     #[prost(message, repeated, tag = "4")]
     pub overrides: ::prost::alloc::vec::Vec<rate_limit::Override>,
+    /// Every request is refused as `rate_limit_invalid`, because the object is invalid and no number of it
+    /// can be read. Needs the feature `refusing-limits`.
+    #[prost(bool, tag = "5")]
+    pub refuses: bool,
 }
 /// Nested message and enum types in `RateLimit`.
 pub mod rate_limit {

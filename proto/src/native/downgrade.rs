@@ -56,8 +56,13 @@ impl Downgrade<'_> {
     fn readable(&mut self, policy: &ServerPolicy) -> ServerPolicy {
         // A pattern or a host's table has no narrower form: without it, other routes would decide
         // on the same requests. A filter of the Server may be what keeps requests, or a header of
-        // theirs, from the workload.
-        for feature in [Feature::PathParameters, Feature::HostTables, Feature::ServerEffects] {
+        // theirs, from the workload, and a limit that refuses has no number that could be sent.
+        for feature in [
+            Feature::PathParameters,
+            Feature::HostTables,
+            Feature::ServerEffects,
+            Feature::RefusingLimits,
+        ] {
             if self.missing.contains(&feature) {
                 let message = format!(
                     "needs `{}`, which the client lacks; the port is denied",

@@ -295,6 +295,7 @@ pub(super) fn rate_limit(names: &Interner, limit: &m::RateLimit) -> Result<RateL
                 clients: wanted.clients.iter().map(|client| names.text(client)).collect(),
             })
         })?,
+        refuses: limit.refuses,
     })
 }
 

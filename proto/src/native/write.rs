@@ -224,7 +224,7 @@ pub(super) fn unmatched(unmatched: Unmatched) -> m::Unmatched {
 }
 
 pub(super) fn rate_limit(limit: &RateLimit) -> m::RateLimit {
-    let RateLimit { source: from, total, identity, overrides } = limit;
+    let RateLimit { source: from, total, identity, overrides, refuses } = limit;
     m::RateLimit {
         source: Some(source(from)),
         total: total.map(NonZeroU32::get),
@@ -236,6 +236,7 @@ pub(super) fn rate_limit(limit: &RateLimit) -> m::RateLimit {
                 clients: clients.iter().map(|client| client.to_string()).collect(),
             })
             .collect(),
+        refuses: *refuses,
     }
 }
 

@@ -34,9 +34,9 @@ pub const DIFFERENCES: [Difference; 48] = [
     // Servers and routes.
     switched(
         "invalid-servers",
-        "A Server that breaks a rule of its kind",
-        "It is as if it were not there: another Server or the default policy holds",
-        "It owns its ports and denies them",
+        "A Server or a rate limit that breaks a rule of its kind",
+        "It is as if it were not there: another Server or limit, or the default policy holds",
+        "A Server owns its ports and denies them; of a limit holds what can be read",
         Behaviour::InvalidServers,
     ),
     switched(

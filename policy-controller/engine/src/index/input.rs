@@ -127,8 +127,12 @@ static WITH_PARENTS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[F
 static WITH_TARGETS: LazyLock<KindSet> =
     LazyLock::new(|| KindSet::referring(&[Field::Target, Field::Server, Field::Include]));
 
-/// The kinds of what may be for objects by their labels.
-static WITH_SELECTORS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[Field::Server]));
+/// The kinds of what may be for objects by their labels, or for any of a namespace.
+static WITH_SELECTORS: LazyLock<KindSet> = LazyLock::new(|| {
+    let mut set = KindSet::referring(&[Field::Server]);
+    set.insert(Kind::HttpLocalRateLimitPolicy);
+    set
+});
 
 /// The kinds of what states addresses.
 static WITH_ADDRESSES: LazyLock<KindSet> = LazyLock::new(|| {

@@ -119,6 +119,12 @@ fn targeted(
 
 /// The Servers that have the labels that are selected.
 fn selected(cx: &mut Context<'_>, object: &Object, effective: &mut EffectiveServers) {
+    if object.meta.key.kind == Kind::HttpLocalRateLimitPolicy {
+        // Its target cannot be read.
+        let servers = cx.list(Kind::Server, &object.meta.key.namespace);
+        effective.servers.extend(servers.map(|server| server.meta.key.clone()));
+        return;
+    }
     let Some(ServerRef::Labels(selector)) = authorized_servers(object) else { return };
     let servers = cx.list(Kind::Server, &object.meta.key.namespace);
     let matching = servers.filter(|server| selector.matches(&server.meta.labels));

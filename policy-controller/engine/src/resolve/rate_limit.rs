@@ -1,34 +1,49 @@
-//! The rate limit of a Server (docs/spec/controller.md 2.9): the oldest valid one.
+//! The rate limit of a Server (docs/spec/controller.md 2.9): the oldest one, valid or not. The readable
+//! numbers of an invalid one hold; without any it refuses every request. One whose target cannot be
+//! read is a limit of every Server of its namespace, if it has a number.
 
 use super::grant::service_account_name;
 use super::reference::referrers;
+use crate::behaviour::Behaviour;
 use crate::incremental::{Context, query};
+use crate::index::Edge;
 use crate::query::grant::CreationOrder;
 use crate::query::policy::RateLimitOf;
 use policy_core::{LimitOverride, RateLimit, Source};
-use policy_crds::resource::RateLimitPolicy;
-use policy_crds::{Body, Object, ObjectKey, Resource};
+use policy_crds::resource::{RateLimitNumbers, RateLimitPolicy};
+use policy_crds::{Body, Claims, Invalid, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
 query!(RateLimitOf, Option<(ObjectKey, Arc<RateLimit>)>, rate_limit_of);
 
 fn rate_limit_of(query: &RateLimitOf, cx: &mut Context<'_>) -> Option<(ObjectKey, Arc<RateLimit>)> {
-    let members = referrers(cx, &query.0);
-    let mut oldest: Option<(CreationOrder, &Object, &RateLimitPolicy)> = None;
+    let server = &query.0;
+    let mut members = referrers(cx, server);
+    members.extend(cx.edge(Edge::Selects(server.namespace.clone())));
+    let ignored = cx.config.follows_linkerd(Behaviour::InvalidServers);
+    let mut oldest: Option<(CreationOrder, &Object, &RateLimitNumbers)> = None;
     for key in members {
         let Some(object) = cx.object(key) else { continue };
-        let Body::Valid(Resource::RateLimit(limit)) = &object.body else { continue };
+        let numbers = match &object.body {
+            Body::Valid(Resource::RateLimit(RateLimitPolicy { numbers, .. })) => numbers,
+            Body::Invalid(Invalid { claims: Claims::RateLimit { numbers, .. }, .. })
+                if !ignored =>
+            {
+                numbers
+            }
+            Body::Valid(_) | Body::Invalid(_) => continue,
+        };
         let rank = CreationOrder::of(&object.meta);
         if oldest.as_ref().is_none_or(|(first, _, _)| rank < *first) {
-            oldest = Some((rank, object, limit));
+            oldest = Some((rank, object, numbers));
         }
     }
-    let (_, object, limit) = oldest?;
-    Some((object.meta.key.clone(), Arc::new(rate_limit(cx, object, limit))))
+    let (_, object, numbers) = oldest?;
+    Some((object.meta.key.clone(), Arc::new(rate_limit(cx, object, numbers))))
 }
 
-fn rate_limit(cx: &Context<'_>, object: &Object, limit: &RateLimitPolicy) -> RateLimit {
-    let RateLimitPolicy { server: _, total, identity, overrides } = limit;
+fn rate_limit(cx: &Context<'_>, object: &Object, numbers: &RateLimitNumbers) -> RateLimit {
+    let RateLimitNumbers { total, identity, overrides } = numbers;
     let namespace = &object.meta.key.namespace;
     RateLimit {
         source: Source::Object(object.meta.key.to_ref()),
@@ -45,5 +60,6 @@ fn rate_limit(cx: &Context<'_>, object: &Object, limit: &RateLimitPolicy) -> Rat
                     .collect(),
             })
             .collect(),
+        refuses: matches!(object.body, Body::Invalid(_)) && numbers.is_empty(),
     }
 }

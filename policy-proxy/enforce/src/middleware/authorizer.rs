@@ -6,7 +6,8 @@
 //! 3. The policy permits it (else the evaluator's reason).
 //! 4. No filter of the rule or the Server answers in the application's place (redirect, injected
 //!    failure).
-//! 5. Every rate limit of the client has a token.
+//! 5. Every rate limit of the client has a token. One without a readable number has none for anybody, and
+//!    refuses before filters.
 
 use super::filters::{self, FilterPlan};
 use super::hosts;
@@ -104,7 +105,12 @@ impl Authorizer {
         let (worker, caller) = (self.worker, self.caller);
         let cache = self.refresh(policy);
         let counters = &policy.counters;
-        let (permit, canonical) = match decide(cache, peer, head) {
+        let decided = decide(cache, peer, head).and_then(|permitted| {
+            let reason = Denied::RateLimitInvalid;
+            let denial = Denial { reason, route: permitted.0.route() };
+            if policy.limiter.refuses() { Err(denial) } else { Ok(permitted) }
+        });
+        let (permit, canonical) = match decided {
             Ok(permitted) => permitted,
             Err(denial) => {
                 counters.http_denied(worker, caller, &denial);
@@ -375,6 +381,45 @@ fn port_at(sent: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::respond::{RefusalDetail, ResponseFormat, respond};
+    use crate::store::{PolicyStore, StoreConfig};
+    use crate::telemetry::Telemetry;
+    use policy_core::{DefaultPolicy, RateLimit, Revision, Source, UndeclaredPorts};
+    use policy_tls::peer::PeerTls;
+    use std::num::NonZeroU16;
+
+    #[test]
+    fn an_invalid_rate_limit_without_a_number_refuses_every_permitted_request() {
+        let telemetry = Arc::new(Telemetry::new(1));
+        let caller = telemetry.caller(&policy_core::Tls::Absent);
+        let store = PolicyStore::new(StoreConfig::default(), telemetry).unwrap();
+        let port = NonZeroU16::new(8080).unwrap();
+        store.declare(&[port].into(), UndeclaredPorts::Default);
+        let answer = |default, content| {
+            let mut policy = policy_core::testing::default_policy(default);
+            let source = Source::Default("limit".into());
+            let (total, identity, overrides) = (None, None, Vec::new());
+            policy.rate_limit =
+                Some(RateLimit { source, total, identity, overrides, refuses: true });
+            let revision = Revision { content, ..Revision::default() };
+            store.apply(port, Arc::new(policy), revision).unwrap();
+            let request = http::Request::get("/").header(HOST, "web.example").body(()).unwrap();
+            let (mut head, ()) = request.into_parts();
+            let peer = Peer::new("10.0.0.1:1".parse().unwrap(), PeerTls::Absent);
+            let live = store.port(port);
+            let mut authorizer = Authorizer::new(caller, 0);
+            match authorizer.authorize(&live.live(), &peer, &mut head, Instant::now()) {
+                AuthorizeOutcome::Forward(forward) => panic!("{forward:?}"),
+                AuthorizeOutcome::Refuse(Refusal { answer, decision, .. }) => {
+                    let format = ResponseFormat::of(&head, true, RefusalDetail::Reason);
+                    (respond(&answer, &format).status().as_u16(), decision.unwrap_err().reason)
+                }
+            }
+        };
+        let invalid = Denied::RateLimitInvalid;
+        assert_eq!(answer(DefaultPolicy::AllUnauthenticated, 1), (429, invalid));
+        assert_eq!(answer(DefaultPolicy::Deny, 2), (403, Denied::Unauthorized));
+    }
 
     #[track_caller]
     fn check(sent: &str, host: &str, want: Option<&str>) {

@@ -21,6 +21,7 @@ fn limited(default: DefaultPolicy, rate: Option<u32>) -> Arc<ServerPolicy> {
         total: NonZeroU32::new(rate),
         identity: None,
         overrides: Vec::new(),
+        refuses: false,
     };
     Arc::new(ServerPolicy {
         owner: Owner::Default(default),
