@@ -101,7 +101,7 @@ impl OutboundPolicy {
 fn parents(object: &Object) -> &[ParentRef] {
     match &object.body {
         Body::Valid(Resource::Route(route)) => &route.parents,
-        Body::Invalid(Invalid { claims: Claims::Route { parents, .. }, .. }) => parents,
+        Body::Invalid(Invalid { claims: Claims::Route(claims), .. }) => &claims.parents,
         Body::Valid(_) | Body::Invalid(_) => &[],
     }
 }
