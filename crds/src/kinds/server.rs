@@ -135,11 +135,12 @@ fn workloads(spec: &Fields<'_>, version: &str) -> WorkloadsReading {
 
 fn pods(node: &JsonNode<'_>, version: &str) -> WorkloadsReading {
     let pods = WorkloadsReading::of(read_selector(node), WorkloadSelector::Pods);
-    let Some(fields) = node.fields(AllowedFields::Any).filter(|_| version == "v1alpha1") else {
+    if version != "v1alpha1" || pods.whole.is_none() {
         return pods;
-    };
+    }
+    let Some(fields) = node.fields(AllowedFields::Any) else { return pods };
     let (labels, expressions) = (fields.get("matchLabels"), fields.get("matchExpressions"));
-    if pods.whole.is_some() && labels.is_some() == expressions.is_some() {
+    if labels.is_some() == expressions.is_some() {
         node.error("exactly one of `matchLabels` and `matchExpressions` is allowed in v1alpha1");
         return WorkloadsReading { whole: None, ..pods };
     }

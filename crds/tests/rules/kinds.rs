@@ -247,12 +247,7 @@ fn an_object_claims_the_same_valid_and_withdrawn() {
         let invalid = Invalid { errors: Vec::new(), claims: spec.claims(Some(resource)) };
         let withdrawn = Object { meta, body: Body::Invalid(invalid) };
         // What an invalid object of these does not do harms nobody.
-        let unclaimed = [
-            Kind::HttpLocalRateLimitPolicy,
-            Kind::HttpRouteClass,
-            Kind::GrpcServiceClass,
-            Kind::TimeoutPolicy,
-        ];
+        let unclaimed = [Kind::HttpRouteClass, Kind::GrpcServiceClass, Kind::TimeoutPolicy];
         let followed = [Field::Authentication, Field::Backend, Field::Delegate, Field::Include];
         let claimed = |named: &ObjectReference| {
             !followed.contains(&named.field) && !unclaimed.contains(&key.kind)
