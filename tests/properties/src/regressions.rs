@@ -31,7 +31,6 @@ impl FailurePersistence for Regressions {
         }
     }
 
-    #[expect(clippy::print_stderr, reason = "as proptest says where it keeps a seed")]
     fn save_persisted_failure2(
         &mut self,
         source: Option<&'static str>,

@@ -1,5 +1,5 @@
 //! The seed of a failing property is kept, and the next run begins with it.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use policy_properties::prelude::*;
 use std::path::Path;

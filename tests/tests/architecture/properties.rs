@@ -40,6 +40,6 @@ fn files_of_seeds_are_not_ignored() {
             .current_dir(root())
             .status();
         // Without a repository nothing is ignored.
-        assert!(!ignored.is_ok_and(|status| status.success()), "{}", file);
+        assert!(!ignored.is_ok_and(|status| status.success()), "{file}");
     }
 }
