@@ -254,7 +254,7 @@ impl World {
                 self.server.declare(self.declared.clone());
             }
             Step::Edit => {
-                self.policies.number += 1;
+                self.policies.number = self.policies.number.wrapping_add(1);
                 self.server.watched.values_mut().for_each(|watched| watched.due = true);
             }
             Step::ServerSends => self.to_client.extend(self.server.next(&self.policies)),

@@ -1,3 +1,5 @@
+//! Where the seeds of a source go.
+
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
