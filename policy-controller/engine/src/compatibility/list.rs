@@ -44,7 +44,8 @@ pub const DIFFERENCES: [Difference; 48] = [
         "A route that breaks a rule of its kind, names a port or section of its Server, or has a \
          filter that is not supported",
         "It is as if it were not there: without another route the Server has its default route",
-        "It binds its Server: what no valid route permits is refused",
+        "It binds its Server and permits nothing; what it matches, or may have been meant to match, is \
+         refused",
         Behaviour::InvalidRoutes,
     ),
     switched(
