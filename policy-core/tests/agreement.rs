@@ -260,7 +260,7 @@ fn the_generated_cases_reach_every_verdict() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for _ in 0..3000 {
+    for _ in 0..6000 {
         let cases = (any_policy(), any_client(), any_request());
         let (policy, client, request) = cases.new_tree(&mut runner).unwrap().current();
         let verdict = match naive::decide_request(&policy, &client.view(), &request.view()) {

@@ -203,12 +203,15 @@ async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
         true => Some(network_policies(&cluster).await?),
         false => None,
     };
-    let unwatched = match settings.outbound_by_linkerd {
-        true => Vec::new(),
+    let (unwatched, unlisted) = match settings.outbound_by_linkerd {
+        true => (Vec::new(), Vec::new()),
         false => unwatched(&cluster).await,
     };
     let mut inventory = Inventory::of_cluster(cluster, settings).await?;
     inventory.print_notes();
+    for note in unlisted {
+        eprintln!("{} {note}", Paint::stderr().notice("note:"));
+    }
     let unwatched = unwatched.into_iter().map(|(object, value)| {
         inventory.values.insert(object.meta.key.clone(), value);
         object
@@ -249,9 +252,9 @@ async fn network_policies(cluster: &Cluster) -> anyhow::Result<Vec<NetworkPolicy
 }
 
 /// Lists the objects of the selected namespaces that may state outbound policy and that no policy
-/// depends on. Standard error says what may not be listed.
-async fn unwatched(cluster: &Cluster) -> Vec<(Object, Value)> {
-    let mut objects = Vec::new();
+/// depends on, and notes about those that may not be listed.
+async fn unwatched(cluster: &Cluster) -> (Vec<(Object, Value)>, Vec<String>) {
+    let (mut objects, mut notes) = (Vec::new(), Vec::new());
     for kind in KINDS.into_iter().filter(|kind| !Kind::watched().any(|watched| watched == *kind)) {
         let Some(version) = kind.versions().first() else { continue };
         let path = api_path(kind, version, cluster.scope.namespace().map(|it| &**it));
@@ -262,13 +265,12 @@ async fn unwatched(cluster: &Cluster) -> Vec<(Object, Value)> {
                     .filter_map(|value| Some((object_of(kind, version, value.clone())?, value))),
             ),
             Err(error) => {
-                let label = Paint::stderr().notice("note:");
                 let (plural, message) = (kind.plural(), error.message());
-                eprintln!("{label} outbound policy of {plural} was not looked at: {message}");
+                notes.push(format!("outbound policy of {plural} was not looked at: {message}"));
             }
         }
     }
-    objects
+    (objects, notes)
 }
 
 fn text(report: &CheckReport<'_>, findings: &Findings, paint: Paint) -> String {
