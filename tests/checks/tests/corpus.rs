@@ -401,7 +401,7 @@ fn requests_of_both_versions_reach_the_application() {
 const TRIES: usize = 8;
 
 /// Number of permitted requests in each input of `sidecar`.
-const FORWARDED: [(&str, usize); 8] = [
+const FORWARDED: [(&str, usize); 9] = [
     ("http1-open", 1),
     ("http1-closed", 0),
     ("http1-pipelined", 3),
@@ -410,6 +410,8 @@ const FORWARDED: [(&str, usize); 8] = [
     ("http2-open", 1),
     ("http2-several", 2),
     ("http2-body", 1),
+    // Behind a frame on an idle stream, with which the connection ends.
+    ("http2-idle-data", 0),
 ];
 
 /// Each target has its program, its check and its corpus.

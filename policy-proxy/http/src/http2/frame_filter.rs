@@ -34,6 +34,8 @@ struct FrameParser {
     header_sent: Option<usize>,
     /// True within a header block: CONTINUATION follows.
     in_block: bool,
+    /// Highest stream that the peer sent HEADERS on: those above are idle.
+    opened: u32,
     /// Number of empty frames not offset by others, and the start of their second.
     empty: u32,
     since: Instant,
@@ -103,7 +105,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for FrameFilter<S> {
 impl FrameParser {
     fn after(payload: usize) -> Self {
         let (head, since) = ([0; HEAD], Instant::now());
-        Self { payload, head, header_len: 0, header_sent: None, in_block: false, empty: 0, since }
+        let (in_block, opened, empty) = (false, 0, 0);
+        Self { payload, head, header_len: 0, header_sent: None, in_block, opened, empty, since }
     }
 
     /// Passes on the available part of a header. Returns false if there is none.
@@ -172,21 +175,28 @@ impl FrameParser {
 
     /// Returns true if the frame of this header is to be dropped: DATA without content that does not
     /// end its stream, up to [`MAX_EMPTY`] a second. h2 closes a connection at the 101st such frame
-    /// of its life. Frames beyond the limit, and invalid ones, are left to h2.
+    /// of its life. Frames beyond the limit, and invalid ones, are left to h2: DATA on no stream, or
+    /// on one that the peer has sent no HEADERS on, ends the connection (RFC 9113 sections 6.1 and 5.1).
     fn is_empty_data(&mut self, head: [u8; HEAD]) -> bool {
         let [high, middle, low, kind, flags, stream @ ..] = head;
         let length = u32::from_be_bytes([0, high, middle, low]);
+        let stream = u32::from_be_bytes(stream) & STREAM;
         self.payload = usize::try_from(length).unwrap_or(usize::MAX);
         let in_block = self.in_block;
         if matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION) {
             self.in_block = flags & END_HEADERS == 0;
+        }
+        if kind == HEADERS {
+            self.opened = self.opened.max(stream);
         }
         if length > 0 {
             self.empty = self.empty.saturating_sub(EMPTY_CREDIT);
             return false;
         }
         let nothing = kind == DATA && flags & (END_STREAM | PADDED) == 0;
-        nothing && !in_block && stream != [0; 4] && self.is_within_limit()
+        // Every stream is a client's, because nothing is pushed, and has an odd number.
+        let is_idle = stream & 1 == 0 || stream > self.opened;
+        nothing && !in_block && !is_idle && self.is_within_limit()
     }
 
     /// Counts an empty frame; returns false if it exceeds the limit per second.
@@ -248,6 +258,8 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
+/// The bits of a stream's number; the one above them is ignored.
+const STREAM: u32 = u32::MAX >> 1;
 /// Maximum number of empty frames per second that are dropped, and the number that a non-empty
 /// frame offsets. Frames beyond are passed on for h2 to count.
 const MAX_EMPTY: u32 = 100;
@@ -314,8 +326,9 @@ mod tests {
             [block, frame(CONTINUATION, END_HEADERS, 3, b"")].concat(),
             b"\0\0\x05\x00\x00".to_vec(),
         ];
-        let mut all = kept[0].clone();
-        kept[1..].iter().for_each(|one| all.extend([&empty[..], &empty, one].concat()));
+        let (opening, open) = kept.split_at(3);
+        let mut all = opening.concat();
+        open.iter().for_each(|one| all.extend([&empty[..], &empty, one].concat()));
         for most in (1..40).chain([all.len()]) {
             for room in (1..40).chain([1000]) {
                 assert_eq!(through(&all, most, room).await, kept.concat(), "{most} {room}");
@@ -324,13 +337,38 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_empty_frame_on_an_idle_stream_is_not_left_out() {
+        let opens = |stream| frame(HEADERS, END_HEADERS, stream, b"head");
+        let mut on_none = frame(DATA, 0, 0, b"");
+        on_none[5] = 0x80;
+        for (before, invalid) in [
+            (vec![], frame(DATA, 0, 1, b"")),
+            (vec![], frame(DATA, 0, 2, b"")),
+            (opens(1), frame(DATA, 0, 3, b"")),
+            (opens(3), frame(DATA, 0, 2, b"")),
+            (opens(1), frame(DATA, 0, 0, b"")),
+            (opens(1), on_none),
+        ] {
+            let all = [vec![0; PREFACE], before, invalid].concat();
+            for most in [1, HEAD, all.len()] {
+                assert_eq!(through(&all, most, all.len()).await, all, "{all:?} {most}");
+            }
+        }
+        // A lower stream was opened, too (RFC 9113 section 5.1.1).
+        let closed = [vec![0; PREFACE], opens(3)].concat();
+        let all = [&closed[..], &frame(DATA, 0, 1, b"")].concat();
+        assert_eq!(through(&all, all.len(), all.len()).await, closed);
+    }
+
+    #[tokio::test]
     async fn a_flood_of_empty_frames_is_the_librarys_to_count() {
         let empty = frame(DATA, 0, 1, b"");
-        let flood = [vec![0; PREFACE], empty.repeat(1000)].concat();
-        let left = (through(&flood, 4096, 4096).await.len() - PREFACE) / HEAD;
+        let opening = [vec![0; PREFACE], frame(HEADERS, END_HEADERS, 1, b"head")].concat();
+        let flood = [&opening[..], &empty.repeat(1000)].concat();
+        let left = (through(&flood, 4096, 4096).await.len() - opening.len()) / HEAD;
         assert!((500..=900).contains(&left), "{left}");
         let said = [&empty[..], &frame(DATA, 0, 1, b"a")].concat();
-        let long = [vec![0; PREFACE], said.repeat(1000)].concat();
-        assert_eq!(through(&long, 4096, 4096).await.len(), PREFACE + 1000 * (HEAD + 1));
+        let long = [&opening[..], &said.repeat(1000)].concat();
+        assert_eq!(through(&long, 4096, 4096).await.len(), opening.len() + 1000 * (HEAD + 1));
     }
 }
