@@ -385,6 +385,15 @@ fn the_largest_heads_are_forwarded_whole_or_refused() {
     }
 }
 
+#[test]
+fn many_lines_without_a_cookie_reach_the_application_as_one() {
+    let data = fs::read(corpus("large").join("http1-empty-crumbs")).unwrap();
+    let carried = large::carry(&data).unwrap();
+    let answer = carried.answer.to_ascii_lowercase();
+    let lines = answer.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"cookie:"));
+    assert_eq!((carried.forwarded, lines.collect::<Vec<_>>()), (1, vec![&b"cookie: \r"[..]]));
+}
+
 /// The checks of `sidecar` and `large` say nothing of connections on which nothing is forwarded.
 #[test]
 fn requests_of_both_versions_reach_the_application() {

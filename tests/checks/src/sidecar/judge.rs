@@ -153,10 +153,21 @@ fn same_fields(sent: &HeaderMap, arrived: &HeaderMap) -> bool {
             return false;
         }
     }
-    listed(COOKIE.as_str()) || joined(sent) == joined(arrived)
+    let arrived: Vec<&[u8]> = arrived.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    let whole = cookie(sent);
+    arrived == whole.as_deref().as_slice() || arrived.is_empty() && listed(COOKIE.as_str())
 }
 
-/// The lines of cookies as one (RFC 9113 section 8.2.3).
+/// The one line that the lines of a client's cookies become. A line without a cookie adds nothing: as the
+/// last one it would leave a blank at the end, which no value has (RFC 9110 section 5.5), and no reader
+/// finds a cookie between two delimiters (RFC 6265 section 4.2.1).
+fn cookie(sent: &HeaderMap) -> Option<Vec<u8>> {
+    let lines = || sent.get_all(COOKIE).iter().map(HeaderValue::as_bytes);
+    let said: Vec<&[u8]> = lines().filter(|line| !line.is_empty()).collect();
+    lines().next().map(|_| said.join(&b"; "[..]))
+}
+
+/// The lines of cookies as a reader joins them (RFC 9113 section 8.2.3).
 fn joined(headers: &HeaderMap) -> Vec<u8> {
     let lines: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     lines.join(&b"; "[..])
@@ -170,4 +181,33 @@ fn same_bodies(sent: &Message, arrived: &Message) -> bool {
         return sent.whole && sent.body == arrived.body;
     }
     sent.body.is_empty() || begins(&sent.body, &arrived.body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cookies(lines: &[&'static str]) -> HeaderMap {
+        lines.iter().map(|line| (COOKIE, HeaderValue::from_static(line))).collect()
+    }
+
+    #[test]
+    fn the_lines_of_cookies_arrive_as_one_without_those_that_are_empty() {
+        let sent = cookies(&["", "a=1", "", "b=2; c=3", ""]);
+        assert!(same_fields(&sent, &cookies(&["a=1; b=2; c=3"])));
+        assert!(same_fields(&cookies(&[""; 46]), &cookies(&[""])));
+        assert!(same_fields(&cookies(&["a=1;"]), &cookies(&["a=1;"])));
+        for other in [
+            &["; a=1; ; b=2; c=3; "][..],
+            &["a=1", "b=2; c=3"],
+            &["b=2; c=3; a=1"],
+            &["a=1; c=3"],
+            &[""],
+            &[],
+        ] {
+            assert!(!same_fields(&sent, &cookies(other)), "{other:?}");
+        }
+        assert!(!same_fields(&cookies(&[""]), &cookies(&[])));
+        assert!(!same_fields(&cookies(&[]), &cookies(&[""])));
+    }
 }
