@@ -94,11 +94,18 @@ const POLICY: FieldMask = FieldMask::Fields {
     others: true,
 };
 
+/// The parts of a status that are read back: recorded times, and if the object was invalid.
+const RECORDED_STATUS: FieldMask = only(&[
+    ("claims", FieldMask::All),
+    (
+        "conditions",
+        only(&[("reason", FieldMask::All), ("status", FieldMask::All), ("type", FieldMask::All)]),
+    ),
+    ("delegationStatuses", FieldMask::All),
+]);
+
 const POLICY_AND_STATUS: FieldMask = FieldMask::Fields {
-    named: &[
-        ("metadata", METADATA),
-        ("status", only(&[("claims", FieldMask::All), ("delegationStatuses", FieldMask::All)])),
-    ],
+    named: &[("metadata", METADATA), ("status", RECORDED_STATUS)],
     others: true,
 };
 
