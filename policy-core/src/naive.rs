@@ -38,8 +38,8 @@
 //!    expression sees that form. Where the port takes paths as they come, both stay as they are. A
 //!    match on `host` looks at the canonical host, and its exact value is brought to that form.
 //! 5. The first exemption whose match matches and whose authorization holds permits it.
-//! 6. On a host whose most specific table denies what it does not match, this rule does not apply. Else
-//!    the first match of a route that comes before all others, on whose hosts the request is and that
+//! 6. On a host whose most specific table denies what it does not match as `not_delegated`, this rule does
+//!    not apply. Else the first match of a route that comes before all others, on whose hosts the request is and that
 //!    is not `NoMatch`, refuses it as `route_invalid`. These routes are in no table.
 //! 7. The tables that the host names are searched in order: its own, that of each suffix, the
 //!    longest first, then the table of routes without hosts. For a request without a host only the
@@ -222,7 +222,7 @@ fn has_obs_text(policy: &ServerPolicy, request: &RequestView<'_>) -> bool {
 fn unreadable(policy: &ServerPolicy, request: &RequestView<'_>) -> Option<RuleId> {
     let tables = tables(policy, request.host);
     if let Some(Some(host)) = tables.first()
-        && matches!(policy.routes.hosts.get(host), Some(Unmatched::Deny(_)))
+        && policy.routes.hosts.get(host) == Some(&Unmatched::Deny(Denied::NotDelegated))
     {
         return None;
     }

@@ -8,6 +8,9 @@ use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use crate::resource::{ClaimedFrom, GrantClaims, GrantFrom, GrantTo, ReferenceGrant, Resource};
 use std::sync::Arc;
 
+/// The most entries of a list (Gateway API).
+const MAX_ENTRIES: usize = 16;
+
 pub(super) fn read(input: &Input<'_>) -> Draft {
     const SPEC: &[&str] = &["from", "to"];
     let Some(spec) = input.spec(AllowedFields::Only(SPEC)) else {
@@ -51,7 +54,10 @@ fn entries<T, C>(
     read: impl Fn(&JsonNode<'_>) -> (Option<T>, C),
 ) -> Vec<(Option<T>, C)> {
     let Some(node) = spec.require(name) else { return Vec::new() };
-    let Some(list) = node.list_up_to(16) else { return Vec::new() };
+    let Some(list) = node.list() else { return Vec::new() };
+    if list.len() > MAX_ENTRIES {
+        node.error(format!("{} elements, at most {MAX_ENTRIES} are allowed", list.len()));
+    }
     if list.is_empty() {
         node.error("an empty list grants nothing, at least one entry is required");
     }

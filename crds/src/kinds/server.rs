@@ -142,7 +142,9 @@ fn pods(node: &JsonNode<'_>, version: &str) -> WorkloadsReading {
     let (labels, expressions) = (fields.get("matchLabels"), fields.get("matchExpressions"));
     if labels.is_some() == expressions.is_some() {
         node.error("exactly one of `matchLabels` and `matchExpressions` is allowed in v1alpha1");
-        return WorkloadsReading { whole: None, ..pods };
+        // Without either of them, the other alone would select.
+        let everything = WorkloadSelector::Pods(LabelSelector::default());
+        return WorkloadsReading { whole: None, readable: Some(everything) };
     }
     pods
 }

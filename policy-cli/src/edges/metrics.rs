@@ -25,6 +25,9 @@ type Labels<'a> = BTreeMap<&'a str, String>;
 /// What every metric here begins with.
 const PREFIX: &str = "outbound_tcp_";
 
+/// The most characters of a line that cannot be read that are shown.
+const MAX_SHOWN: usize = 200;
+
 impl OutboundCounts {
     /// Adds the metrics of a sidecar, in OpenMetrics text.
     ///
@@ -35,8 +38,10 @@ impl OutboundCounts {
             return Err("its metrics end early".to_owned());
         }
         for line in text.lines().filter(|line| line.starts_with(PREFIX)) {
-            let unread =
-                || format!("a line of its metrics cannot be read: {}", line.escape_debug());
+            let unread = || {
+                let shown: String = line.chars().take(MAX_SHOWN).collect();
+                format!("a line of its metrics cannot be read: {}", shown.escape_debug())
+            };
             let (name, labels, value) = sample(line).ok_or_else(unread)?;
             self.count(name, &labels, value).ok_or_else(unread)?;
         }

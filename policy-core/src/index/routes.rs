@@ -125,13 +125,13 @@ impl Routes {
         &self.wanted
     }
 
-    /// Returns true if the most specific table that names `host` denies what none of its routes matches.
-    /// Such a host belongs to the trees of routes in its table.
+    /// Returns true if the most specific table that names `host` denies as `not_delegated` what none of its
+    /// routes matches. Such a host belongs to the trees of routes in its table.
     pub(crate) fn is_closed(&self, host: Option<&str>) -> bool {
         let Some(host) = host else { return false };
         let exact = self.exact.get(host);
         let table = exact.or_else(|| suffixes(host).find_map(|suffix| self.suffix.get(suffix)));
-        table.is_some_and(|table| matches!(table.unmatched, Unmatched::Deny(_)))
+        table.is_some_and(|table| table.unmatched == Unmatched::Deny(Denied::NotDelegated))
     }
 
     /// Looks for the best match in `table`. `places`: as in [`MatchContext`].

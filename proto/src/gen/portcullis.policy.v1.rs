@@ -1172,7 +1172,7 @@ pub mod origin {
         Undelegated(DelegatedPath),
         /// An object with a match that cannot be read. The route denies what it matches as `route_invalid`,
         /// before every other route and whatever table the host names, but on no host whose most specific
-        /// table denies what it does not match. Grants, its own and the port's, do not count.
+        /// table denies what it does not match as `not_delegated`. Grants, its own and the port's, do not count.
         #[prost(message, tag = "8")]
         Unreadable(super::ObjectRef),
     }

@@ -18,7 +18,7 @@ pub(super) fn parents(spec: &Fields<'_>, dialect: Dialect) -> (Vec<ParentRef>, b
     (parents, unread)
 }
 
-/// A parent, if at least its name can be read; all other errors are reported. One whose group or
+/// A parent, if at least its name and namespace can be read; all other errors are reported. One whose group or
 /// kind cannot be read, or that names a Server of another group, counts as a Server.
 fn parent(node: &JsonNode<'_>, dialect: Dialect) -> Option<ParentRef> {
     let names = &["group", "kind", "name", "namespace", "port", "sectionName"];
@@ -31,10 +31,15 @@ fn parent(node: &JsonNode<'_>, dialect: Dialect) -> Option<ParentRef> {
         (Some(group), Some(kind)) => (group, kind),
         (None, _) | (_, None) => (shared(Kind::Server.group()), shared(Kind::Server.as_str())),
     };
-    let namespace = fields.get("namespace").and_then(|node| namespace(&node)).flatten();
+    let namespace = match fields.get("namespace") {
+        Some(node) => namespace(&node),
+        None => Some(None),
+    };
     let port = fields.get("port").and_then(|node| node.integer(1, 65535));
     let section = fields.get("sectionName").and_then(|node| node.text_up_to(253)).map(shared);
     let name = shared(fields.require("name")?.text_up_to(253)?);
+    // Without it, the parent would be one of another namespace than the one that was meant.
+    let namespace = namespace?;
     let port = port.and_then(|port| u16::try_from(port).ok());
     let mut parent = ParentRef { group, kind, namespace, name, port, section };
     check(&fields, &parent, dialect);

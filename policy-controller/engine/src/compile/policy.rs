@@ -179,7 +179,10 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
     if attached.bound {
         policy.routes.otherwise = Unmatched::NotFound;
         policy.routes.routes = attached.routes.clone();
-        let closed = Unmatched::Deny(Denied::NotDelegated);
+        // Matches that cannot be read count on these hosts, as they do not on those of trees.
+        let unread = !attached.first.is_empty();
+        let closed = if unread { Denied::RouteInvalid } else { Denied::NotDelegated };
+        let closed = Unmatched::Deny(closed);
         policy.routes.hosts.extend(attached.lost.iter().map(|host| (host.clone(), closed)));
         if attached.routes.is_empty() && attached.lost.is_empty() {
             policy.deny = Some(Denied::RoutesInvalid);

@@ -1,6 +1,6 @@
-//! The rate limit of a Server (docs/spec/controller.md 2.9): the oldest one, valid or not. The readable
-//! numbers of an invalid one hold; without any it refuses every request. One whose target cannot be
-//! read is a limit of every Server of its namespace, if it has a number.
+//! The rate limit of a Server (docs/spec/controller.md 2.9): the oldest one that names it, valid or not.
+//! The readable numbers of an invalid one hold; without any it refuses every request. One whose target
+//! cannot be read is a limit of every Server of its namespace that no other names, if it has a number.
 
 use super::grant::service_account_name;
 use super::reference::referrers;
@@ -18,8 +18,17 @@ query!(RateLimitOf, Option<(ObjectKey, Arc<RateLimit>)>, rate_limit_of);
 
 fn rate_limit_of(query: &RateLimitOf, cx: &mut Context<'_>) -> Option<(ObjectKey, Arc<RateLimit>)> {
     let server = &query.0;
-    let mut members = referrers(cx, server);
-    members.extend(cx.edge(Edge::Selects(server.namespace.clone())));
+    let naming = referrers(cx, server);
+    // It may have been meant for another Server, so that it never takes the place of one that names
+    // this.
+    oldest(cx, naming).or_else(|| {
+        let anywhere = cx.edge(Edge::Selects(server.namespace.clone()));
+        oldest(cx, anywhere)
+    })
+}
+
+/// The oldest limit among these objects.
+fn oldest(cx: &mut Context<'_>, members: Vec<&ObjectKey>) -> Option<(ObjectKey, Arc<RateLimit>)> {
     let ignored = cx.config.follows_linkerd(Behaviour::InvalidServers);
     let mut oldest: Option<(CreationOrder, &Object, &RateLimitNumbers)> = None;
     for key in members {

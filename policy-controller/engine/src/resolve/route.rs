@@ -168,9 +168,10 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
     }
     // An invalid route that may have named this Server binds it, as one that names it does.
     if !cx.config.follows_linkerd(Behaviour::InvalidRoutes) {
+        let naming: BTreeSet<&ObjectKey> = naming.into_iter().collect();
         for key in cx.edge(Edge::AnyParent(server.namespace.clone())) {
             all.attached.bound = true;
-            let Some(object) = cx.object(key).filter(|_| !naming.contains(&key)) else { continue };
+            let Some(object) = cx.object(key).filter(|_| !naming.contains(key)) else { continue };
             let denying = denied_anywhere(cx, object, server);
             all.add(cx, object, denying.placed.clone(), server);
             all.attached.first.extend(denying.first.clone());
