@@ -52,7 +52,7 @@ fn rows() -> BTreeMap<&'static str, Row> {
             &["kube", "k8s-openapi", "gateway-api", "serde-saphyr"],
         ),
         row("policy-cli", &["policy-controller", "policy-proxy"], &[]),
-        row("policy-tests", &["policy-cli", "policy-testkit", "xtask"], &[]),
+        row("policy-tests", &["policy-cli", "policy-properties", "policy-testkit", "xtask"], &[]),
         row(
             "policy-checks",
             &["policy-engine", "policy-proxy", "policy-properties"],
