@@ -32,3 +32,4 @@ mod up;
 mod usage;
 mod verdict;
 mod version;
+mod workload_argument;

@@ -47,7 +47,7 @@ fn examples() -> Vec<Value> {
     found
 }
 
-/// What `check` finds in these texts, by the number of the text: severity, field and message.
+/// The findings of `check` in these texts, by the number of the text: severity, field and message.
 fn check(texts: &[String]) -> BTreeMap<usize, Vec<[String; 3]>> {
     let folder = tempfile::tempdir().unwrap();
     for (number, text) in texts.iter().enumerate() {

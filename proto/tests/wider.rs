@@ -42,7 +42,7 @@ const SEGMENTS: [&str; 10] =
 /// Spellings of two paths.
 const SPELLINGS: [&str; 5] = ["/a:b", "/a%3Ab", "/a%3ab", "/b", "/%62"];
 
-/// What the client with `features` has, from the bytes on the wire, and whether anything was reported.
+/// The policy of a client with `features`, from the bytes on the wire, and whether anything was reported.
 fn received(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> (Arc<ServerPolicy>, bool) {
     let encoded = encode_port(policy, features);
     let update = encoded.full(PORT, &Revision::default());
@@ -82,7 +82,7 @@ fn permitted(
     }
 }
 
-/// What is permitted there is permitted here, with all that is required here.
+/// Everything that is permitted there is permitted here, with all that is required here.
 fn check_request(
     (there, facts): (&ServerPolicy, &Facts),
     here: &ServerPolicy,
@@ -297,7 +297,7 @@ struct Near {
     named: Index,
     /// How each octet is spelled.
     spelling: Vec<u8>,
-    /// What else stands at its end.
+    /// Further text at its end.
     end: &'static str,
     method: Method,
 }

@@ -57,7 +57,7 @@ fn visit(kind: Kind, schema: &Value, value: &Value, path: &str, found: &mut Vec<
 }
 
 /// The stated fields of a route that its API has and that nothing here acts on, by their paths. Backends
-/// are not among them: they are for whoever sends requests, and most routes have some.
+/// are not among them: they are for proxies that send requests, and most routes have some.
 pub fn unused_fields(kind: Kind, object: &Value) -> Vec<String> {
     if !matches!(kind, Kind::GatewayHttpRoute | Kind::GrpcRoute) {
         return Vec::new();

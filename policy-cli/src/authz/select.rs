@@ -3,6 +3,7 @@
 
 use crate::cluster::{Cluster, owners, undetermined};
 use crate::inventory::Inventory;
+use crate::workload_argument::kind_and_name;
 use anyhow::bail;
 use policy_core::{WorkloadKey, WorkloadKind};
 use policy_crds::{Kind, ObjectKey, nearest};
@@ -38,16 +39,7 @@ impl FromStr for WorkloadTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let Some((word, name)) = text.split_once('/') else {
-            return Err(format!("`{text}` is not KIND/NAME, for example deploy/{text}"));
-        };
-        let Some(kind) = KINDS.into_iter().find(|kind| kind.is_called(word)) else {
-            let known = KINDS.map(|kind| kind.as_str().to_ascii_lowercase()).join(", ");
-            return Err(format!("`{word}` is not one of {known}"));
-        };
-        if name.is_empty() || name.contains('/') {
-            return Err(format!("`{text}` has no name after the kind, or more than one"));
-        }
+        let (kind, name) = kind_and_name(text, &KINDS)?;
         Ok(if kind == Kind::Server {
             Self::Server(name.into())
         } else {

@@ -3,6 +3,7 @@
 use super::report::{EdgeOrigin, SidecarSource};
 use crate::cluster::api_error::explain;
 use crate::cluster::{Cluster, Scope, list, owners};
+use crate::workload_argument::kind_and_name;
 use anyhow::bail;
 use policy_crds::annotation::SIDECAR_MARK;
 use policy_crds::{Body, Kind, OutboundMode, Resource, SidecarMark, nearest};
@@ -32,16 +33,7 @@ impl FromStr for EdgesTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let Some((word, name)) = text.split_once('/') else {
-            return Err(format!("`{text}` is not KIND/NAME, for example deploy/{text}"));
-        };
-        let Some(kind) = KINDS.into_iter().find(|kind| kind.is_called(word)) else {
-            let known = KINDS.map(|kind| kind.as_str().to_ascii_lowercase()).join(", ");
-            return Err(format!("`{word}` is not one of {known}"));
-        };
-        if name.is_empty() || name.contains('/') {
-            return Err(format!("`{text}` has no name after the kind, or more than one"));
-        }
+        let (kind, name) = kind_and_name(text, &KINDS)?;
         Ok(Self { kind, name: name.to_owned() })
     }
 }

@@ -72,7 +72,7 @@ impl<W: Write> Progress<W> {
 mod tests {
     use super::*;
 
-    /// What is printed about three sidecars that take a second each.
+    /// The output about three sidecars that take a second each.
     fn printed(redraws: bool, second: Duration) -> String {
         let mut out = Vec::new();
         let start = Instant::now();

@@ -18,7 +18,7 @@ use std::convert::Infallible;
 /// The ports of a test.
 const PORTS: [u16; 3] = [80, 81, 82];
 
-/// What a workload declares, and the rule for its other ports.
+/// The ports that a workload declares, and the rule for its other ports.
 #[derive(Clone, Debug, PartialEq)]
 struct Declaration {
     ports: BTreeSet<NonZeroU16>,
@@ -207,7 +207,7 @@ fn port(number: u16) -> NonZeroU16 {
 /// The world around a stream.
 struct World {
     declared: Declaration,
-    /// What the client was told last; `None` before.
+    /// The last message to the client; `None` before.
     told: Option<Declaration>,
     /// True once the stream has had its first message.
     begun: bool,
