@@ -22,8 +22,8 @@ use crate::inventory::Inventory;
 use effects::effects;
 use grants::rows;
 use policy_core::{
-    ObjectRef, Owner, ServerPolicy, Undeclared, UndeclaredPorts, UnresolvedGrant, WorkloadKey,
-    WorkloadKind,
+    ObjectRef, Owner, RouteTable, ServerPolicy, Undeclared, UndeclaredPorts, UnresolvedGrant,
+    WorkloadKey, WorkloadKind,
 };
 use policy_crds::{Kind, Object, ObjectKey, ObjectMeta};
 use policy_engine::CompiledWorkload;
@@ -212,7 +212,8 @@ impl ReportBuilder<'_> {
     }
 
     fn port(&self, port: Option<NonZeroU16>, policy: &ServerPolicy) -> Port {
-        let shadowed = shadowed(&policy.routes.routes, policy.paths);
+        let RouteTable { routes, hosts, .. } = &policy.routes;
+        let shadowed = shadowed(routes, hosts, policy.paths);
         let (access, otherwise) = rows(policy, &shadowed);
         let own = policy.withheld.iter().map(|withheld| self.withheld(None, withheld));
         let routes = policy.routes.routes.iter().flat_map(|route| {

@@ -13,9 +13,13 @@ use policy_core::{
 use policy_engine::view::shadowed;
 use proptest::prelude::*;
 
+fn shadowed_in(policy: &ServerPolicy) -> Vec<Shadowed> {
+    shadowed(&policy.routes.routes, &policy.routes.hosts, policy.paths)
+}
+
 /// The rows of a policy.
 fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
-    super::rows(policy, &shadowed(&policy.routes.routes, policy.paths))
+    super::rows(policy, &shadowed_in(policy))
 }
 
 /// True if a client fulfils the requirements of a row, judging by the row's words alone.
@@ -139,7 +143,7 @@ proptest! {
             // Such a request is denied for every client.
         } else if let Some((route, rule)) = matched.and_then(|id| evaluator.rule(id)) {
             let number = policy.routes.routes.iter().position(|own| std::ptr::eq(&**own, route));
-            let told = route_rows(&policy, number.unwrap(), &shadowed(&policy.routes.routes, policy.paths));
+            let told = route_rows(&policy, number.unwrap(), &shadowed_in(&policy));
             prop_assert!(told.iter().all(|row| access.contains(row)));
             // At least one of the rule's matches is shown as reachable.
             let requests: Vec<String> = rule.matches.iter().map(request).collect();

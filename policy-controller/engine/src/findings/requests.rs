@@ -112,7 +112,7 @@ fn message(other: &ObjectRef, group: &ObjectKey) -> String {
 /// The matches of routes all of whose matches others have first, with the first of these.
 fn hidden_routes(routes: &[Arc<Route>], paths: PathHandling) -> Vec<(&[RequestMatch], &ObjectRef)> {
     let mut by_route: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for one in shadowed(routes, paths) {
+    for one in shadowed(routes, &BTreeMap::new(), paths) {
         by_route.entry(one.route).or_default().push(one.by);
     }
     let hidden = by_route.into_iter().filter_map(|(number, others)| {

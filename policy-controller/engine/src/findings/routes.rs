@@ -66,5 +66,5 @@ fn unreached(routes: &[Arc<Route>], paths: PathHandling, own: &ObjectRef) -> Unr
             wanted.map_or_else(|| "every request".to_owned(), |wanted| format!("`{wanted}`"));
         Some(((rule, number), format!("never reached: {by} matches {wanted} first")))
     };
-    shadowed(routes, paths).into_iter().filter_map(message).collect()
+    shadowed(routes, &BTreeMap::new(), paths).into_iter().filter_map(message).collect()
 }

@@ -1,7 +1,7 @@
 //! Matches that are never reached, because an earlier one matches the same requests.
 
-use policy_core::{HostPattern, PathHandling, RequestMatch, Route};
-use std::collections::HashMap;
+use policy_core::{Denied, HostPattern, Origin, PathHandling, RequestMatch, Route, Unmatched};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A match that is never reached.
@@ -18,28 +18,36 @@ pub struct Shadowed {
 }
 
 /// The matches that are never reached. `routes` are those of one Server, in the order in which equal
-/// matches are decided; `paths` is how it handles paths.
-pub fn shadowed(routes: &[Arc<Route>], paths: PathHandling) -> Vec<Shadowed> {
+/// matches are decided, but those that come before all others are reached first. `hosts` are the results
+/// of its hosts' tables, and `paths` is how it handles paths.
+pub fn shadowed(
+    routes: &[Arc<Route>],
+    hosts: &BTreeMap<HostPattern, Unmatched>,
+    paths: PathHandling,
+) -> Vec<Shadowed> {
     let everything = [RequestMatch::everything()];
     // Keyed by host table and the complete text of the match.
     let mut first: HashMap<(Option<&HostPattern>, String), usize> = HashMap::new();
     let mut found = Vec::new();
-    for (route, content) in routes.iter().enumerate() {
+    let (before, others): (Vec<_>, Vec<_>) =
+        routes.iter().enumerate().partition(|(_, route)| comes_first(route));
+    for (route, content) in before.into_iter().chain(others) {
+        let tables = tables(content, hosts);
         for (rule, entry) in content.rules.iter().enumerate() {
             let stated = &entry.matches[..];
             let matches = if stated.is_empty() { &everything[..] } else { stated };
             for (number, wanted) in matches.iter().enumerate() {
                 let words = format!("{:?}", wanted.on_port(paths));
-                let mut reached = false;
-                let mut by = route;
-                for host in tables(content) {
-                    let earlier = *first.entry((host, words.clone())).or_insert_with(|| {
+                let mut by = None;
+                let mut reached = tables.is_empty();
+                for host in &tables {
+                    let earlier = *first.entry((*host, words.clone())).or_insert_with(|| {
                         reached = true;
                         route
                     });
-                    by = by.min(earlier);
+                    by = by.into_iter().chain([earlier]).min();
                 }
-                if !reached {
+                if let (false, Some(by)) = (reached, by) {
                     found.push(Shadowed { route, rule, number, by });
                 }
             }
@@ -48,7 +56,58 @@ pub fn shadowed(routes: &[Arc<Route>], paths: PathHandling) -> Vec<Shadowed> {
     found
 }
 
-/// The host tables that a route is in.
-fn tables(route: &Route) -> Vec<Option<&HostPattern>> {
-    if route.hosts.is_empty() { vec![None] } else { route.hosts.iter().map(Some).collect() }
+fn comes_first(route: &Route) -> bool {
+    matches!(route.origin, Origin::Unreadable(_))
+}
+
+/// The host tables that a route is in. A route that comes before all others does not apply to hosts
+/// that a delegation has closed.
+fn tables<'a>(
+    route: &'a Route,
+    hosts: &BTreeMap<HostPattern, Unmatched>,
+) -> Vec<Option<&'a HostPattern>> {
+    if route.hosts.is_empty() {
+        return vec![None];
+    }
+    let closed = |host: &&HostPattern| {
+        comes_first(route) && hosts.get(*host) == Some(&Unmatched::Deny(Denied::NotDelegated))
+    };
+    route.hosts.iter().filter(|host| !closed(host)).map(Some).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_core::PathPattern;
+    use policy_core::testing::{object, route};
+
+    fn named(name: &str, unreadable: bool) -> Arc<Route> {
+        let mut content = route(name, vec![RequestMatch::path(PathPattern::prefix("/a"))]);
+        if unreadable {
+            content.origin = Origin::Unreadable(object("HTTPRoute", name));
+        }
+        Arc::new(content)
+    }
+
+    #[test]
+    fn a_route_that_denies_before_others_hides_an_older_one() {
+        let routes = vec![named("old", false), named("broken", true), named("new", false)];
+        let hidden = |route| Shadowed { route, rule: 0, number: 0, by: 1 };
+        let found = shadowed(&routes, &BTreeMap::new(), PathHandling::Canonical);
+        assert_eq!(found, [hidden(0), hidden(2)]);
+    }
+
+    #[test]
+    fn a_route_that_denies_before_others_hides_none_on_a_closed_host() {
+        let host = HostPattern::Exact("a.example".into());
+        let routes = [named("old", false), named("broken", true)].map(|mut route| {
+            Arc::make_mut(&mut route).hosts = vec![host.clone()];
+            route
+        });
+        let hidden = Shadowed { route: 0, rule: 0, number: 0, by: 1 };
+        let found = |hosts| shadowed(&routes, &hosts, PathHandling::Canonical);
+        assert_eq!(found(BTreeMap::new()), [hidden]);
+        let closed = BTreeMap::from([(host, Unmatched::Deny(Denied::NotDelegated))]);
+        assert_eq!(found(closed), []);
+    }
 }
