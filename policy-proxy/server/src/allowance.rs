@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The peer that a quota applies to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer {
     /// The address; IPv4-mapped IPv6 is folded.
     pub address: IpAddr,

@@ -1,14 +1,17 @@
 //! Building blocks of every listening process of the project: TLS with credentials that change,
-//! permits and fair scheduling of connections, quotas of peers, reviews of bearer tokens,
-//! readiness, default gateways, and metrics of the process itself.
+//! listening ports that divide their room among clients, fair scheduling, quotas of peers, reviews
+//! of bearer tokens, readiness, default gateways, and metrics of the process itself.
 
 mod accept;
 mod allowance;
+mod capacity;
+mod client_group;
 mod client_network;
 mod connection_permits;
 mod fair_scheduler;
 mod gateways;
 mod limit;
+mod listener;
 pub mod log;
 pub mod names;
 mod process;
@@ -19,11 +22,19 @@ mod tls_metrics;
 
 pub use accept::after_accept_error;
 pub use allowance::{Allowance, AllowancePermit, Peer};
+pub use capacity::{
+    CapacityBounds, CapacityExceeded, RevocationOrder, Share, SharedCapacity, UseGuard, WorkGuard,
+};
+pub use client_group::ClientGroup;
 pub use client_network::ClientNetwork;
 pub use connection_permits::ConnectionPermits;
 pub use fair_scheduler::{FairScheduler, SchedulerPermit};
 pub use gateways::DefaultGateways;
 pub use limit::{Limit, Limiter, Rate};
+pub use listener::{
+    Accepted, ConnectionEnd, ConnectionRefusal, ConnectionService, CurrentTls, HandshakeTurns,
+    Listener, ListenerSettings, ListenerStream, Transport,
+};
 pub use process::ProcessMetrics;
 pub use readiness::{Readiness, Requirement};
 pub use tls::{TlsConnection, TlsError, TlsFiles, TlsHandle};

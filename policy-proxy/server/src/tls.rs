@@ -1,5 +1,4 @@
-//! Mutual TLS of the gRPC port: credentials, from files or set by an identity source, and
-//! handshakes.
+//! Mutual TLS of a port: credentials, from files or set by an identity source.
 //!
 //! TLS 1.3 only, no resumption, optional client certificates (see [`policy_tls::identity`]): a
 //! client without one may still send a token. Changed files take effect for new handshakes; open
@@ -80,7 +79,7 @@ pub struct TlsHandle {
 
 /// Credentials ready for handshakes.
 #[derive(Debug)]
-struct ServerCredentials {
+pub(super) struct ServerCredentials {
     /// The contents of the files, if there are files.
     pem: Option<FileContents>,
     identity: Arc<TlsIdentity>,
@@ -149,7 +148,7 @@ impl TlsHandle {
     }
 
     /// Waits until none of the trusted roots verifies a client's proof. Its expiry is in
-    /// [`TlsConnection::expires`].
+    /// `Accepted::expires`.
     pub async fn lost(&self, proof: &Proof) {
         let mut credentials = self.credentials.subscribe();
         loop {
@@ -172,7 +171,7 @@ impl TlsHandle {
         self.credentials.send_replace(Some(Arc::new(credentials)));
     }
 
-    fn current(&self) -> Option<Arc<ServerCredentials>> {
+    pub(super) fn current(&self) -> Option<Arc<ServerCredentials>> {
         self.credentials.borrow().clone()
     }
 
@@ -258,34 +257,10 @@ impl TlsHandle {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let credentials = self.current().ok_or_else(no_certificate)?;
-        let acceptor = TlsAcceptor::from(credentials.server.clone());
-        let accepting = Box::pin(acceptor.accept(stream));
-        let stream = match tokio::time::timeout(HANDSHAKE, accepting).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                self.metrics.handshake(failure(&error));
-                return Err(error);
-            }
-            Err(_) => {
-                self.metrics.handshake(Handshake::TimedOut);
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-        };
-        let chain = stream.get_ref().1.peer_certificates();
-        let leaf = chain.and_then(<[_]>::first);
-        let identity = leaf.and_then(|leaf| identity_of(leaf));
-        let proof = identity.as_ref().and_then(|_| Proof::of(&credentials.identity, chain));
-        let expires = leaf.and_then(|leaf| not_after(leaf));
-        if leaf.is_some() && expires.is_none() {
-            // It was valid during the handshake, but its expiry is unknown.
-            self.metrics.handshake(Handshake::Failed);
-            return Err(io::Error::other("the client certificate's validity cannot be read"));
-        }
-        self.metrics.handshake(match identity {
-            Some(_) => Handshake::Identity,
-            None => Handshake::Anonymous,
-        });
-        Ok(TlsConnection { stream, identity, expires, proof })
+        let accepting = TlsAcceptor::from(credentials.server.clone()).accept(stream);
+        let accepted = tokio::time::timeout(HANDSHAKE, Box::pin(accepting)).await;
+        let timed_out = |_| Err(io::ErrorKind::TimedOut.into());
+        self.counted(&credentials, accepted.unwrap_or_else(timed_out))
     }
 
     /// Performs a server handshake without ALPN; returns the identity that the client proved.
@@ -297,17 +272,49 @@ impl TlsHandle {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let credentials = self.current().ok_or_else(no_certificate)?;
-        let acceptor = TlsAcceptor::from(credentials.identity.server().clone());
-        let accepting = Box::pin(acceptor.accept(stream));
+        let accepting = Box::pin(TlsAcceptor::from(credentials.any().clone()).accept(stream));
         let stream = tokio::time::timeout(HANDSHAKE, accepting).await??;
-        let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        let identity = leaf.and_then(|leaf| identity_of(leaf));
+        let TlsConnection { stream, identity, .. } = credentials.connection(stream);
         Ok((stream, identity))
+    }
+
+    /// Counts a handshake with these credentials, and reads what the client proved.
+    ///
+    /// # Errors
+    /// The handshake's, or the client's certificate cannot be read.
+    pub(super) fn counted<S>(
+        &self,
+        credentials: &ServerCredentials,
+        accepted: io::Result<TlsStream<S>>,
+    ) -> io::Result<TlsConnection<S>> {
+        let connection = match accepted {
+            Ok(stream) => credentials.connection(stream),
+            Err(error) => {
+                self.metrics.handshake(failure(&error));
+                return Err(error);
+            }
+        };
+        if connection.has_certificate() && connection.expires.is_none() {
+            // It was valid during the handshake, but its expiry is unknown.
+            self.metrics.handshake(Handshake::Failed);
+            return Err(io::Error::other("the client certificate's validity cannot be read"));
+        }
+        self.metrics.handshake(match connection.identity {
+            Some(_) => Handshake::Identity,
+            None => Handshake::Anonymous,
+        });
+        Ok(connection)
+    }
+}
+
+impl<S> TlsConnection<S> {
+    fn has_certificate(&self) -> bool {
+        self.stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty())
     }
 }
 
 /// Returns the error of handshakes before there is a certificate.
-fn no_certificate() -> io::Error {
+pub(super) fn no_certificate() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "there is no certificate yet")
 }
 
@@ -316,6 +323,26 @@ impl ServerCredentials {
         let mut server = ServerConfig::clone(identity.server());
         server.alpn_protocols = vec![ALPN.to_vec()];
         Self { pem: None, identity, server: Arc::new(server), expires }
+    }
+
+    /// Returns the configuration of ports that speak HTTP/2 alone.
+    pub(super) fn http2(&self) -> &Arc<ServerConfig> {
+        &self.server
+    }
+
+    /// Returns the configuration of ports without ALPN.
+    pub(super) fn any(&self) -> &Arc<ServerConfig> {
+        self.identity.server()
+    }
+
+    /// Returns what the client of a handshake with these credentials proved.
+    pub(super) fn connection<S>(&self, stream: TlsStream<S>) -> TlsConnection<S> {
+        let chain = stream.get_ref().1.peer_certificates();
+        let leaf = chain.and_then(<[_]>::first);
+        let identity = leaf.and_then(|leaf| identity_of(leaf));
+        let proof = identity.as_ref().and_then(|_| Proof::of(&self.identity, chain));
+        let expires = leaf.and_then(|leaf| not_after(leaf));
+        TlsConnection { stream, identity, expires, proof }
     }
 }
 
@@ -358,6 +385,9 @@ fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>
 }
 
 fn failure(error: &io::Error) -> Handshake {
+    if error.kind() == io::ErrorKind::TimedOut {
+        return Handshake::TimedOut;
+    }
     match HandshakeFailure::of(error) {
         HandshakeFailure::Version => Handshake::Version,
         HandshakeFailure::Expired => Handshake::Expired,
