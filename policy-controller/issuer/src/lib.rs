@@ -24,6 +24,7 @@ mod csr;
 mod endorse;
 mod error;
 mod files;
+mod message;
 mod metrics;
 mod plan;
 mod process;

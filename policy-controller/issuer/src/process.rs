@@ -4,10 +4,11 @@ use super::ca_context::{AuthorityEvents, CaContext};
 use super::ca_manager::{CaManager, CaSource, SecretManager};
 use super::config::{AuthoritySettings, IssuerConfig, SERVICE_ACCOUNT};
 use super::files::FileManager;
+use super::message::{MAX_MESSAGE, Messages};
 use super::metrics::IssuerMetrics;
 use super::propagation::Propagation;
 use super::roots::Roots;
-use super::serve::Port;
+use super::serve::{CONNECTIONS, Port};
 use super::service::Certifier;
 use super::serving_cert::ServingCertificate;
 use super::signer::Signer;
@@ -20,18 +21,16 @@ use policy_kube::status::{EventRecorder, EventWriter};
 use policy_proto::linkerd::identity::identity_server::IdentityServer;
 use policy_server::Limit;
 use policy_server::Requirement;
-use policy_server::{TlsHandle, TlsMetrics};
+use policy_server::{SharedCapacity, TlsHandle, TlsMetrics};
 use std::sync::Arc;
 use tonic::service::Routes;
-
-/// Maximum size of a gRPC message: a token, a CSR and a name.
-const MAX_MESSAGE: usize = 32 * 1024;
 
 /// The issuer before it is started.
 pub struct Issuer {
     ca_manager: CaManager,
     roots: Roots,
     certifier: Certifier,
+    messages: Arc<Messages>,
     events: EventWriter,
     tls: TlsHandle,
     metrics: IssuerMetrics,
@@ -102,6 +101,7 @@ impl Issuer {
             tokens: Tokens::new(&client, &settings.audiences),
             signer,
             limit: Limit::new(settings.rate),
+            turns: Certifier::turns(),
             timeout: settings.request_timeout,
             metrics: metrics.clone(),
         };
@@ -109,6 +109,7 @@ impl Issuer {
             ca_manager: CaManager { from, context },
             roots,
             certifier,
+            messages: Arc::new(Messages::new(settings.rate)),
             events: writer,
             tls,
             metrics,
@@ -131,10 +132,12 @@ impl Issuer {
 
     /// Returns the tasks to run, with the port behind `guard`.
     pub fn guarded_by(self, guard: PolicyLayer) -> Parts {
-        let server = IdentityServer::new(self.certifier).max_decoding_message_size(MAX_MESSAGE);
-        let port =
-            Port { routes: Routes::new(server), tls: self.tls, guard, metrics: self.metrics };
-        Parts { ca_manager: self.ca_manager, roots: self.roots, events: self.events, port }
+        let Self { ca_manager, roots, certifier, messages, events, tls, metrics, .. } = self;
+        let server = IdentityServer::new(certifier).max_decoding_message_size(MAX_MESSAGE);
+        let routes = Routes::new(server);
+        let connections = SharedCapacity::new(CONNECTIONS);
+        let port = Port { routes, tls, guard, connections, messages, metrics };
+        Parts { ca_manager, roots, events, port }
     }
 }
 

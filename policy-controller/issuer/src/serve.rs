@@ -1,7 +1,10 @@
 //! The issuer's port: mesh TLS with the issuer's own certificate, a guard, HTTP/2 and gRPC.
+//!
+//! Its clients have proved nothing before their token is reviewed. So all of them together have room
+//! for a fixed number of connections and of bytes, and who holds the most of it loses it first.
 
+use super::message::{ClientConnection, Messages};
 use super::metrics::IssuerMetrics;
-use super::service::ClientAddress;
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -9,25 +12,36 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use policy_enforce::PolicyLayer;
 use policy_enforce::middleware::PolicyService;
-use policy_server::{Allowance, AllowancePermit, Peer as Address, TlsHandle, after_accept_error};
+use policy_server::{
+    Accepted, CapacityBounds, ConnectionRefusal, ConnectionService, HandshakeTurns, Listener,
+    ListenerSettings, RevocationOrder, SharedCapacity, TlsHandle, Transport,
+};
 use policy_tls::peer::{Peer, PeerTls};
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tower::{Layer, Service};
 
-/// Maximum number of connections from one address.
-const MAX_CONNECTIONS_PER_PEER: u32 = 64;
+/// Maximum number of connections, and of those from one address. A connection takes up to 64 KiB,
+/// and is needed for the time of one request.
+pub(super) const CONNECTIONS: CapacityBounds =
+    CapacityBounds { total: 512, per_client: 64, first: RevocationOrder::LeastRecentlyUsed };
 
-/// Maximum number of connections.
-const MAX_CONNECTIONS: usize = 8192;
+/// Timeouts of a client's first byte, of its handshake, and of its first request.
+const FIRST_BYTE: Duration = Duration::from_secs(5);
+const HANDSHAKE: Duration = Duration::from_secs(5);
+const FIRST_REQUEST: Duration = Duration::from_secs(5);
+
+/// Turns of handshakes.
+const TURNS: HandshakeTurns =
+    HandshakeTurns { at_once: 4, kept: Duration::ZERO, wait: Duration::from_secs(3) };
 
 /// Maximum age of a connection: clients request one certificate and disconnect.
 const MAX_AGE: Duration = Duration::from_secs(120);
@@ -35,95 +49,87 @@ const MAX_AGE: Duration = Duration::from_secs(120);
 /// Time for which requests in progress may finish after shutdown begins.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Maximum number of concurrent HTTP/2 streams of a connection.
-const MAX_STREAMS: u32 = 16;
+/// Maximum number of concurrent HTTP/2 streams of a connection. A client needs one.
+const MAX_STREAMS: u32 = 4;
+
+/// Maximum size of the headers of a request.
+const MAX_HEADERS: u32 = 8 * 1024;
+
+/// HTTP/2 flow-control windows of a connection and of a stream: the smallest, which is larger than a
+/// message.
+const WINDOW: u32 = 65_535;
+
+/// Maximum number of bytes that are written ahead of a client.
+const SEND_BUFFER: usize = 16 * 1024;
 
 /// State shared by all connections.
 pub struct Port {
     pub(super) routes: Routes,
     pub(super) tls: TlsHandle,
     pub(super) guard: PolicyLayer,
+    /// Room for connections.
+    pub(super) connections: SharedCapacity,
+    pub(super) messages: Arc<Messages>,
     pub(super) metrics: IssuerMetrics,
 }
 
 impl Port {
     /// Serves until `drain` is cancelled and the requests in progress are answered.
     pub async fn run(self, listener: TcpListener, drain: CancellationToken) {
-        let (port, peers) = (Arc::new(self), Allowance::new(MAX_CONNECTIONS_PER_PEER));
-        let tracker = TaskTracker::new();
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = drain.cancelled() => break,
-            };
-            let (stream, remote) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    after_accept_error(&error).await;
-                    continue;
-                }
-            };
-            let permit = peers.take(&Address::at(remote.ip()));
-            match permit.filter(|_| tracker.len() < MAX_CONNECTIONS) {
-                Some(permit) => {
-                    let (port, drain) = (port.clone(), drain.clone());
-                    tracker.spawn(port.connection(stream, remote, permit, drain));
-                }
-                None => port.metrics.connection_refused("too_many"),
-            }
-        }
-        tracker.close();
-        tracker.wait().await;
-    }
-
-    async fn connection(
-        self: Arc<Self>,
-        stream: TcpStream,
-        remote: SocketAddr,
-        _permit: AllowancePermit,
-        drain: CancellationToken,
-    ) {
-        // Without it, Nagle's algorithm delays the small messages of both sides.
-        _ = stream.set_nodelay(true);
-        let arrived = match drain.run_until_cancelled(self.tls.accept(stream)).await {
-            Some(Ok(arrived)) => arrived,
-            Some(Err(error)) => {
-                self.metrics.connection_refused("handshake");
-                return tracing::debug!(%remote, %error, "handshake failed");
-            }
-            None => return,
+        let settings = ListenerSettings {
+            connections: self.connections.clone(),
+            proved: None,
+            first_byte: FIRST_BYTE,
+            handshake: HANDSHAKE,
+            turns: TURNS,
+            first_use: Some(FIRST_REQUEST),
+            age: Some(MAX_AGE),
         };
-        let peer = Arc::new(Peer::new(remote, PeerTls::Terminated(arrived.identity)));
-        let from = ClientAddress(policy_core::fold_mapped(remote.ip()));
-        let guarded = GuardedService {
-            inner: self.guard.layer(RoutesService { routes: self.routes.clone(), from }),
-            peer,
-        };
-        let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(MAX_STREAMS)
-            .max_header_list_size(16 * 1024)
-            .keep_alive_interval(Duration::from_secs(20))
-            .keep_alive_timeout(Duration::from_secs(10));
-        let service = TowerToHyperService::new(guarded);
-        let connection = builder.serve_connection(TokioIo::new(arrived.stream), service);
-        let mut connection = std::pin::pin!(connection);
-        tokio::select! {
-            ended = connection.as_mut() => return log(remote, ended),
-            () = tokio::time::sleep(MAX_AGE) => {}
-            () = drain.cancelled() => {}
-        }
-        connection.as_mut().graceful_shutdown();
-        if let Ok(ended) = tokio::time::timeout(DRAIN, connection).await {
-            log(remote, ended);
-        }
+        let transport = Transport::Tls(self.tls.clone());
+        Listener::new(settings, self, drain).run(vec![(listener, transport)]).await;
     }
 }
 
-fn log(remote: SocketAddr, ended: Result<(), hyper::Error>) {
-    if let Err(error) = ended {
-        tracing::debug!(%remote, %error, "connection ended");
+impl ConnectionService for Port {
+    type Open = ();
+
+    fn opened(&self) {}
+
+    fn refused(&self, _: SocketAddr, reason: &ConnectionRefusal) {
+        self.metrics.connection_refused(match reason {
+            ConnectionRefusal::TooMany => "too_many",
+            other => other.label(),
+        });
+    }
+
+    async fn serve(self: Arc<Self>, accepted: Accepted) {
+        let Accepted { stream, remote, identity, share, end, .. } = accepted;
+        let from = ClientConnection::new(remote.ip(), share);
+        let routes = RoutesService {
+            routes: self.routes.clone(),
+            messages: self.messages.clone(),
+            metrics: self.metrics.clone(),
+            from,
+        };
+        let peer = Arc::new(Peer::new(remote, PeerTls::Terminated(identity)));
+        let guarded = GuardedService { inner: self.guard.layer(routes), peer };
+        let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(MAX_HEADERS)
+            .max_send_buf_size(SEND_BUFFER)
+            .keep_alive_interval(Duration::from_secs(20))
+            .keep_alive_timeout(Duration::from_secs(10));
+        let service = TowerToHyperService::new(guarded);
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let ended =
+            end.drive(connection.as_mut(), DRAIN, |connection| connection.graceful_shutdown());
+        if let Some(Err(error)) = ended.await {
+            tracing::debug!(%remote, %error, "connection ended");
+        }
     }
 }
 
@@ -131,7 +137,9 @@ fn log(remote: SocketAddr, ended: Result<(), hyper::Error>) {
 #[derive(Clone)]
 struct RoutesService {
     routes: Routes,
-    from: ClientAddress,
+    messages: Arc<Messages>,
+    metrics: IssuerMetrics,
+    from: ClientConnection,
 }
 
 impl Service<Request<Incoming>> for RoutesService {
@@ -144,10 +152,20 @@ impl Service<Request<Incoming>> for RoutesService {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
-        request.extensions_mut().insert(self.from);
-        let mut routes = self.routes.clone();
-        Box::pin(async move { routes.call(request).await })
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+        let Self { mut routes, messages, metrics, from } = self.clone();
+        Box::pin(async move {
+            let began = Instant::now();
+            let (mut request, _held) = match messages.receive(&from, request).await {
+                Ok(received) => received,
+                Err(error) => {
+                    metrics.refused(error.label(), began.elapsed());
+                    return Ok(error.status().into_http());
+                }
+            };
+            request.extensions_mut().insert(from);
+            routes.call(request).await
+        })
     }
 }
 

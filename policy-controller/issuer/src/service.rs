@@ -2,6 +2,7 @@
 
 use super::authority::Lifetime;
 use super::csr::{self, CsrError};
+use super::message::ClientConnection;
 use super::metrics::IssuerMetrics;
 use super::signer::{SignError, SignedCertificate, Signer};
 use super::token::{ServiceAccount, TokenError, Tokens};
@@ -9,7 +10,7 @@ use policy_engine::config::ControllerConfig;
 use policy_kube::rotation::secret::timestamp;
 use policy_proto::linkerd::identity::identity_server::Identity;
 use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
-use policy_server::{ClientNetwork, Limit};
+use policy_server::{ClientNetwork, FairScheduler, Limit};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,9 +19,8 @@ use tonic::{Request, Response, Status};
 /// Maximum length of a DNS name.
 const MAX_NAME: usize = 253;
 
-/// The client's address, as an extension of its request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ClientAddress(pub(super) IpAddr);
+/// Token reviews at once: as many as a reviewer makes.
+const REVIEWS: usize = 8;
 
 /// Issues certificates.
 #[derive(Debug)]
@@ -29,7 +29,10 @@ pub(super) struct Certifier {
     pub(super) lifetime: Lifetime,
     pub(super) tokens: Tokens,
     pub(super) signer: Signer,
-    pub(super) limit: Limit<ClientNetwork>,
+    /// Requests of one pod of a service account.
+    pub(super) limit: Limit<ServiceAccount>,
+    /// Turns of token reviews, fair to client networks.
+    pub(super) turns: FairScheduler,
     pub(super) timeout: Duration,
     pub(super) metrics: IssuerMetrics,
 }
@@ -37,8 +40,8 @@ pub(super) struct Certifier {
 /// Error of a request that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum CertifyError {
-    #[error("too many requests from {0}; try again in a second")]
-    TooMany(IpAddr),
+    #[error("too many requests of {0}; try again in a second")]
+    TooMany(ServiceAccount),
     #[error("identity: it has {0} bytes (allowed: {MAX_NAME})")]
     LongName(usize),
     #[error("token: {0}")]
@@ -87,18 +90,27 @@ impl CertifyError {
 }
 
 impl Certifier {
+    /// Returns the turns of token reviews.
+    pub(super) fn turns() -> FairScheduler {
+        FairScheduler::new(REVIEWS)
+    }
+
     async fn certify(
         &self,
         from: IpAddr,
+        connection: Option<&ClientConnection>,
         request: &CertifyRequest,
     ) -> Result<(SignedCertificate, ServiceAccount), CertifyError> {
-        if !self.limit.take(&ClientNetwork::of(from), Instant::now()) {
-            return Err(CertifyError::TooMany(from));
-        }
         if request.identity.len() > MAX_NAME {
             return Err(CertifyError::LongName(request.identity.len()));
         }
+        let turn = self.turns.acquire(ClientNetwork::of(from), 1).await;
+        let _work = connection.map(ClientConnection::at_work);
         let account = self.tokens.review(&request.token).await?;
+        drop(turn);
+        if !self.limit.take(&account, Instant::now()) {
+            return Err(CertifyError::TooMany(account));
+        }
         let ServiceAccount { namespace, name, .. } = &account;
         let identity = self.config.certifiable_identity(namespace, name);
         let Some(allowed) = identity else {
@@ -142,10 +154,11 @@ impl Identity for Certifier {
         &self,
         request: Request<CertifyRequest>,
     ) -> Result<Response<CertifyResponse>, Status> {
-        let from = request.extensions().get::<ClientAddress>().copied();
-        let ClientAddress(from) = from.unwrap_or(ClientAddress(IpAddr::from([0, 0, 0, 0])));
+        let connection = request.extensions().get::<ClientConnection>().cloned();
+        let connection = connection.as_ref();
+        let from = connection.map_or(IpAddr::from([0, 0, 0, 0]), |connection| connection.address);
         let (began, request) = (Instant::now(), request.into_inner());
-        let certifying = Box::pin(Certifier::certify(self, from, &request));
+        let certifying = Box::pin(Certifier::certify(self, from, connection, &request));
         let certified = tokio::time::timeout(self.timeout, certifying).await;
         match certified.unwrap_or(Err(CertifyError::Timeout(self.timeout))) {
             Ok((signed, account)) => {

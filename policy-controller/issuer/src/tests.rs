@@ -1,4 +1,6 @@
-//! The service with an API server that fails.
+//! The service with an API server that fails, and the port under attack.
+
+mod port;
 
 use super::authority::{Lifetime, generate};
 use super::ca_secret::CaSecret;
@@ -24,12 +26,17 @@ const LIFETIME: Lifetime =
     Lifetime { lifetime: Duration::from_secs(3600), skew: Duration::from_secs(20) };
 
 fn certifier(rate: Rate) -> Certifier {
+    certifier_of(rate, &refusing_client())
+}
+
+fn certifier_of(rate: Rate, client: &kube::Client) -> Certifier {
     Certifier {
         config: ControllerConfig::default(),
         lifetime: LIFETIME,
-        tokens: Tokens::new(&refusing_client(), &[AUDIENCE.to_owned()]),
+        tokens: Tokens::new(client, &[AUDIENCE.to_owned()]),
         signer: Signer::default(),
         limit: Limit::new(rate),
+        turns: Certifier::turns(),
         timeout: Duration::from_secs(10),
         metrics: IssuerMetrics::default(),
     }
@@ -70,16 +77,6 @@ async fn an_api_server_that_cannot_be_asked_is_no_verdict_on_a_token() {
         assert_eq!(code, Code::Unauthenticated, "{text}");
         assert!(text.contains(want), "{text}");
     }
-}
-
-#[tokio::test]
-async fn who_asks_too_often_waits() {
-    let certifier = certifier(Rate { per_second: 1, burst: 2 });
-    let mut codes = Vec::new();
-    for _ in 0..3 {
-        codes.push(refused(&certifier, Vec::new()).await.0);
-    }
-    assert_eq!(codes, [Code::Unauthenticated, Code::Unauthenticated, Code::ResourceExhausted]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 
 /// An authenticated service account.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServiceAccount {
     /// Its namespace.
     pub namespace: String,
@@ -24,6 +24,16 @@ pub struct ServiceAccount {
     pub name: String,
     /// The pod that the token is bound to. The API server refuses a token whose pod is gone.
     pub pod: Option<String>,
+}
+
+impl fmt::Display for ServiceAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespace, name, pod } = self;
+        match pod {
+            Some(pod) => write!(f, "pod {namespace}/{pod} of service account {name}"),
+            None => write!(f, "service account {namespace}/{name}"),
+        }
+    }
 }
 
 /// Error of a token that authenticates no service account.

@@ -31,6 +31,8 @@ pub struct Share {
     revoked: CancellationToken,
     /// True once it was in use or at work.
     touched: AtomicBool,
+    /// True if it stays in use.
+    stays: AtomicBool,
 }
 
 impl SharedCapacity {
@@ -55,7 +57,8 @@ impl SharedCapacity {
         let id = ledger.open(peer.clone(), revoked.clone());
         self.grow(&mut ledger, id, amount)?;
         drop(ledger);
-        Ok(Share { id, capacity: self.clone(), revoked, touched: AtomicBool::new(false) })
+        let [touched, stays] = [const { AtomicBool::new(false) }; 2];
+        Ok(Share { id, capacity: self.clone(), revoked, touched, stays })
     }
 
     fn grow(&self, ledger: &mut Ledger, id: u64, more: u64) -> Result<(), CapacityExceeded> {
@@ -91,6 +94,20 @@ impl Share {
     pub(crate) fn pending(&self) -> UseGuard<'_> {
         self.capacity.ledger.lock().used(self.id, true);
         UseGuard { share: self }
+    }
+
+    /// Marks the share as in use for good: its client has proved who it is.
+    pub fn stay_in_use(&self) {
+        if !self.stays.swap(true, Ordering::Relaxed) {
+            self.touched.store(true, Ordering::Relaxed);
+            self.capacity.ledger.lock().used(self.id, true);
+        }
+    }
+
+    /// Keeps the share from being revoked for good. Its client is this machine.
+    pub fn keep(&self) {
+        self.touched.store(true, Ordering::Relaxed);
+        self.capacity.ledger.lock().worked(self.id, true);
     }
 
     /// Keeps the share from being revoked until the guard is dropped, because its client waits for

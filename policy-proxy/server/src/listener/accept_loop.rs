@@ -122,8 +122,10 @@ impl<S: ConnectionService> Listener<S> {
                 Ok(Ok(_) | Err(_)) | Err(_) => return Err(ConnectionRefusal::Silent),
             };
             let timeout = self.settings.handshake;
+            // Those who have sent nothing make room before it.
+            let _spoke = share.pending();
             let is_tls = first == [TLS_HANDSHAKE];
-            let greeting = Greeting { stream, is_tls, remote, share: &share, timeout };
+            let greeting = Greeting { stream, is_tls, remote, timeout };
             self.turns.arrive(transport, greeting).await
         };
         let arrived = tokio::select! {
@@ -142,10 +144,12 @@ impl<S: ConnectionService> Listener<S> {
     }
 }
 
-/// Completes if a connection was not used in time.
+/// Completes if a connection was not used in time. Until then it counts as in use.
 async fn unused(share: &Share, time: Option<Duration>) {
     if let Some(time) = time {
+        let pending = share.pending();
         tokio::time::sleep(time).await;
+        drop(pending);
         if !share.was_used() {
             return;
         }

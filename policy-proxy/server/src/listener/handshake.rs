@@ -3,7 +3,6 @@
 use super::service::ConnectionRefusal;
 use super::settings::HandshakeTurns;
 use super::stream::ListenerStream;
-use crate::capacity::Share;
 use crate::client_network::ClientNetwork;
 use crate::fair_scheduler::{FairScheduler, SchedulerPermit};
 use crate::tls::{TlsHandle, no_certificate};
@@ -72,12 +71,11 @@ impl Arrived {
 pub(super) const TLS_HANDSHAKE: u8 = 22;
 
 /// The client's side of a handshake.
-pub(super) struct Greeting<'a> {
+pub(super) struct Greeting {
     pub(super) stream: TcpStream,
     /// True if the first byte begins TLS.
     pub(super) is_tls: bool,
     pub(super) remote: SocketAddr,
-    pub(super) share: &'a Share,
     pub(super) timeout: Duration,
 }
 
@@ -97,7 +95,7 @@ impl Turns {
     pub(super) async fn arrive(
         &self,
         transport: &Transport,
-        greeting: Greeting<'_>,
+        greeting: Greeting,
     ) -> Result<Arrived, ConnectionRefusal> {
         match transport {
             Transport::Plaintext => Ok(Arrived::plain(greeting.stream)),
@@ -121,7 +119,7 @@ impl Turns {
         &self,
         tls: &TlsHandle,
         counted: bool,
-        greeting: Greeting<'_>,
+        greeting: Greeting,
     ) -> Result<Arrived, ConnectionRefusal> {
         let credentials = tls.current();
         let credentials =
@@ -148,16 +146,16 @@ impl Turns {
     async fn accept(
         &self,
         config: Arc<ServerConfig>,
-        greeting: Greeting<'_>,
+        greeting: Greeting,
     ) -> Result<io::Result<TlsStream<TcpStream>>, ConnectionRefusal> {
         let timeout = greeting.timeout;
         let handshake = async {
-            let Greeting { stream, remote, share, .. } = greeting;
+            let Greeting { stream, remote, .. } = greeting;
             let greeted = match LazyConfigAcceptor::new(Acceptor::default(), stream).await {
                 Ok(greeted) => greeted,
                 Err(error) => return Ok(Err(error)),
             };
-            let turn = self.turn(remote, share).await?;
+            let turn = self.turn(remote).await?;
             // A client may have given up meanwhile, and its handshake would delay the others.
             let ready = greeted.io.ready(Interest::READABLE).now_or_never();
             if ready.is_some_and(|ready| ready.is_ok_and(|ready| ready.is_read_closed())) {
@@ -178,13 +176,8 @@ impl Turns {
         tokio::time::timeout(timeout, handshake).await.unwrap_or_else(|_| timed_out())
     }
 
-    /// Waits for the turn of a client. Meanwhile its share counts as in use.
-    async fn turn(
-        &self,
-        remote: SocketAddr,
-        share: &Share,
-    ) -> Result<SchedulerPermit, ConnectionRefusal> {
-        let _waiting = share.pending();
+    /// Waits for the turn of a client.
+    async fn turn(&self, remote: SocketAddr) -> Result<SchedulerPermit, ConnectionRefusal> {
         let next = self.scheduler.acquire(ClientNetwork::of(remote.ip()), 1);
         let turn = tokio::time::timeout(self.settings.wait, next).await;
         turn.ok().flatten().ok_or(ConnectionRefusal::Handshakes)

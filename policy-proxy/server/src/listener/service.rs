@@ -31,6 +31,20 @@ pub enum ConnectionRefusal {
     Unused,
 }
 
+impl ConnectionRefusal {
+    /// Returns the reason as a metric label.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Policy(_) => "policy",
+            Self::TooMany | Self::Revoked => "connections",
+            Self::Silent => "silent",
+            Self::Handshakes => "handshakes",
+            Self::Handshake(_) => "handshake",
+            Self::Unused => "unused",
+        }
+    }
+}
+
 /// Serves the connections of a listener.
 pub trait ConnectionService: Send + Sync + 'static {
     /// A value that lives as long as a connection, such as a gauge of open ones.
