@@ -5,8 +5,9 @@
 //! HTTPS ─▶ review ─▶ scope ─▶ validate (policy_crds::parse) ─▶ what-if (the index) ─▶ response
 //! ```
 //!
-//! Any client may connect: scarce resources are divided by client network (`shares`,
-//! `policy_server::FairScheduler`), so that no client can block the responses to API servers.
+//! Any client may connect: scarce resources are divided by client network
+//! (`policy_server::SharedCapacity` and `FairScheduler`), so that no client can block the responses
+//! to API servers.
 //!
 //! The verdict depends on the request alone, and only warnings depend on the objects that the
 //! controller has read. The controller ignores every object that the webhook denies, so an object that
@@ -20,7 +21,6 @@ mod listener;
 mod response;
 mod service;
 mod settings;
-mod shares;
 #[cfg(test)]
 mod tests;
 mod webhook;

@@ -1,9 +1,9 @@
 //! Reads the body of a review: it uses capacity for the received bytes, and has a minimum rate.
 
-use super::shares::Share;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use policy_server::Share;
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -6,7 +6,7 @@
 //! precedence over all others.
 
 use parking_lot::Mutex;
-use policy_server::ClientNetwork;
+use policy_server::{ClientNetwork, SharedCapacity};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +35,14 @@ impl AnsweredNetworks {
             }
         }
         answered.insert(network, now);
+    }
+
+    /// Keeps half of `capacity` for clients of these networks.
+    pub(super) fn reserve(&self, capacity: SharedCapacity) -> SharedCapacity {
+        let answered = self.clone();
+        capacity.with_known(move |peer| {
+            answered.contains(ClientNetwork::of(peer.address), Instant::now())
+        })
     }
 
     /// True if a review of `network` was recently answered.

@@ -1,11 +1,11 @@
 //! HTTP responses: a review, or the error of a request without one.
 
 use super::body::BodyError;
-use super::shares::{CapacityExceeded, Share};
 use crate::review::ReviewResponse;
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use http_body_util::Full;
+use policy_server::{CapacityExceeded, Share};
 use std::sync::Arc;
 
 /// The whole body of a response.

@@ -8,7 +8,6 @@ use super::clients::AnsweredNetworks;
 use super::response::{
     EncodedReview, RequestError, ResponseBody, plain, review_response, unavailable,
 };
-use super::shares::{Bounds, RevocationOrder, Share, SharedCapacity};
 use crate::injector::{INJECT_PATH, Injector, Reply};
 use crate::linkerd_redirect::{LINKERD_REDIRECT_PATH, ProxyRedirector};
 use crate::metrics::{AdmissionMetrics, ReviewOutcome};
@@ -21,15 +20,17 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use policy_crds::{FieldError, Kind, Object};
 use policy_engine::ReviewHandle;
-use policy_server::{ClientNetwork, FairScheduler, SchedulerPermit};
+use policy_server::{
+    CapacityBounds, ClientNetwork, FairScheduler, Peer, RevocationOrder, SchedulerPermit, Share,
+    SharedCapacity,
+};
 use serde_json::Value;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Capacity for reviews in received bytes, and the maximum that one network may hold.
+/// Capacity for reviews in received bytes, and the maximum that one client may hold.
 const CAPACITY: u64 = 64 * 1024 * 1024;
-const CAPACITY_PER_NETWORK: u64 = 32 * 1024 * 1024;
+const CAPACITY_PER_CLIENT: u64 = 32 * 1024 * 1024;
 
 /// Capacity that a review takes before its first byte, which bounds the number of reviews too.
 const REVIEW_BASE: u64 = 16 * 1024;
@@ -70,9 +71,8 @@ pub(super) struct Service {
 /// The connection of a request.
 pub(super) struct ClientConnection {
     pub(super) network: ClientNetwork,
-    pub(super) share: Share,
-    /// True once a request has arrived.
-    pub(super) used: AtomicBool,
+    pub(super) peer: Peer,
+    pub(super) share: Arc<Share>,
 }
 
 /// The webhook that a path belongs to.
@@ -108,9 +108,9 @@ enum NextStep {
 impl Service {
     pub(super) fn new(review: Option<ReviewHandle>, metrics: AdmissionMetrics) -> Self {
         let answered = AnsweredNetworks::default();
-        let bounds = Bounds {
+        let bounds = CapacityBounds {
             total: CAPACITY,
-            per_network: CAPACITY_PER_NETWORK,
+            per_client: CAPACITY_PER_CLIENT,
             first: RevocationOrder::Newest,
         };
         Self {
@@ -118,7 +118,7 @@ impl Service {
             injector: None,
             redirector: None,
             metrics,
-            capacity: SharedCapacity::new(bounds, answered.clone()),
+            capacity: answered.reserve(SharedCapacity::new(bounds)),
             answered,
             light: FairScheduler::new(LIGHT_AT_ONCE),
             heavy: FairScheduler::new(1),
@@ -161,13 +161,12 @@ impl Service {
         connection: &ClientConnection,
         request: http::Request<Incoming>,
     ) -> Response<ResponseBody> {
-        connection.used.store(true, Ordering::Relaxed);
         let _in_use = connection.share.in_use();
         let Some(endpoint) = self.endpoint(request.uri().path()) else { return self.not_found() };
         if request.method() != Method::POST {
             return self.not_found();
         }
-        let Ok(share) = self.capacity.take(connection.network, REVIEW_BASE) else {
+        let Ok(share) = self.capacity.take(&connection.peer, REVIEW_BASE) else {
             return self.refuse(BodyError::CapacityExceeded.into());
         };
         let share = Arc::new(share);
@@ -358,8 +357,9 @@ async fn in_turn<T: Send + 'static>(
 impl Service {
     /// Returns the status and the body of the response to a body.
     pub(super) async fn answer_bytes(&self, body: &[u8]) -> (u16, Bytes) {
-        let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let share = Arc::new(self.capacity.take(network, REVIEW_BASE).unwrap());
+        let peer = Peer::at([127, 0, 0, 1].into());
+        let network = ClientNetwork::of(peer.address);
+        let share = Arc::new(self.capacity.take(&peer, REVIEW_BASE).unwrap());
         let bytes = Bytes::copy_from_slice(body);
         let review = Review { network, share: &share, bytes, weight: 0 };
         let response = self.review(Endpoint::Validation, review, Instant::now()).await;
@@ -434,10 +434,11 @@ mod tests {
     /// A client that resets its stream drops the future; the work that continues still counts.
     #[tokio::test]
     async fn work_that_nobody_waits_for_any_longer_keeps_its_turn_and_its_room() {
-        let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let bounds = Bounds { total: 2, per_network: 1, first: RevocationOrder::Newest };
-        let capacity = SharedCapacity::new(bounds, AnsweredNetworks::default());
-        let share = Arc::new(capacity.take(network, 1).unwrap());
+        let peer = Peer::at([127, 0, 0, 1].into());
+        let network = ClientNetwork::of(peer.address);
+        let bounds = CapacityBounds { total: 2, per_client: 1, first: RevocationOrder::Newest };
+        let capacity = SharedCapacity::new(bounds);
+        let share = Arc::new(capacity.take(&peer, 1).unwrap());
         let turns = FairScheduler::new(1);
         let turn = turns.acquire(network, 1).await.unwrap();
         let (ends, end) = mpsc::channel::<()>();
@@ -452,17 +453,18 @@ mod tests {
         let next =
             tokio::time::timeout(Duration::from_millis(100), turns.acquire(network, 1)).await;
         assert!(next.is_err(), "its turn is another's while it works");
-        assert!(capacity.take(network, 1).is_err(), "its room is another's while it works");
+        assert!(capacity.take(&peer, 1).is_err(), "its room is another's while it works");
         ends.send(()).unwrap();
         turns.acquire(network, 1).await.unwrap();
-        assert!(capacity.take(network, 1).is_ok());
+        assert!(capacity.take(&peer, 1).is_ok());
     }
 
     #[test]
     fn a_review_of_no_length_costs_a_turn_nevertheless() {
         let capacity = Service::new(None, AdmissionMetrics::default()).capacity;
-        let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let share = Arc::new(capacity.take(network, REVIEW_BASE).unwrap());
+        let peer = Peer::at([127, 0, 0, 1].into());
+        let network = ClientNetwork::of(peer.address);
+        let share = Arc::new(capacity.take(&peer, REVIEW_BASE).unwrap());
         let review = |length: usize| Review {
             network,
             share: &share,
