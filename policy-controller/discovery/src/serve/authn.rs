@@ -57,7 +57,9 @@ impl Authenticate {
         let token = value.to_str().ok().and_then(bearer).ok_or_else(|| {
             Status::unauthenticated("`authorization` is not `Bearer` and a token")
         })?;
-        self.core.access.by_token(token, &self.connected.peer).await
+        let caller = self.core.access.by_token(token, &self.connected.peer).await?;
+        self.connected.share.stay_in_use();
+        Ok(caller)
     }
 }
 

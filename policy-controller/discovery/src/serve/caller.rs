@@ -1,8 +1,8 @@
 //! Callers of the gRPC services.
 
 use policy_core::Identity;
-use policy_server::Peer;
 use policy_server::review::Subject;
+use policy_server::{Peer, Share};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -34,6 +34,8 @@ pub(crate) struct ConnectionInfo {
     pub(crate) caller: Caller,
     /// Cancelled when the connection is to end: its age, or shutdown. Streams end with OK then.
     pub(crate) ending: CancellationToken,
+    /// The room that the connection takes.
+    pub(crate) share: Arc<Share>,
 }
 
 /// A caller that may see the policies of others.

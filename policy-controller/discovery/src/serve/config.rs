@@ -67,33 +67,3 @@ impl Default for ServeConfig {
         }
     }
 }
-
-/// `age` varied by up to a fifth either way by `random`, so that connections made together are not
-/// ended together.
-pub(crate) fn jittered(age: Duration, random: u64) -> Duration {
-    // 0 to 399 thousandths, minus 200: a factor of 0.8 to 1.2.
-    let thousandths = u32::try_from(random % 401).unwrap_or(200).saturating_add(800);
-    age.checked_div(1000).unwrap_or(age).saturating_mul(thousandths)
-}
-
-/// A number that differs from call to call. Not for secrets.
-pub(crate) fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jitter_stays_within_a_fifth_and_varies() {
-        let age = Duration::from_secs(1000);
-        let ages: std::collections::BTreeSet<_> =
-            (0..200).map(|_| jittered(age, random())).collect();
-        assert!(ages.len() > 20, "{} different ages", ages.len());
-        assert!(ages.iter().all(|a| (800..=1200).contains(&a.as_secs())), "{ages:?}");
-        assert_eq!(jittered(age, 0), Duration::from_secs(800));
-        assert_eq!(jittered(age, 400), Duration::from_secs(1200));
-    }
-}
