@@ -3,7 +3,6 @@
 
 mod debug;
 
-use crate::self_policy;
 use crate::self_policy::SelfPolicy;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, header};
@@ -12,28 +11,36 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use policy_core::Denied;
 use policy_engine::handles::Policies;
-use policy_server::ConnectionPermits;
-use policy_server::{Allowance, Peer as Address, TlsHandle};
+use policy_server::{
+    Accepted, CapacityBounds, ConnectionRefusal, ConnectionService, CurrentTls, HandshakeTurns,
+    Listener, ListenerSettings, RevocationOrder, SharedCapacity, TlsHandle, Transport,
+};
 pub use policy_server::{Readiness, Requirement};
-use policy_tls::peer::Peer;
+use policy_tls::peer::{Peer, PeerTls};
 use prometheus_client::registry::Registry;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Connections of the node and the pod itself, and as many of all other clients.
-const MOST: usize = 256;
+/// Connections, half of them for the node and the pod itself, and those of one address: scrapes and
+/// probes are few. Who holds the most makes room for others.
+const CONNECTIONS: CapacityBounds =
+    CapacityBounds { total: 512, per_client: 16, first: RevocationOrder::LeastRecentlyUsed };
 
-/// Connections of one address at once; scrapes and probes are few. A client that holds as many
-/// keeps no other address out.
-const PER_PEER: u32 = 16;
-
-/// Longest duration of a connection.
+/// Longest duration of a connection, varied by a fifth.
 const CONNECTION: Duration = Duration::from_secs(60);
+
+/// Timeouts of a client's first byte, then of its handshake.
+const FIRST_BYTE: Duration = Duration::from_secs(10);
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Turns of handshakes.
+const TURNS: HandshakeTurns = HandshakeTurns { at_once: 2, kept: Duration::ZERO, wait: HANDSHAKE };
 
 /// The admin server's state.
 #[derive(Clone, Debug)]
@@ -46,7 +53,7 @@ pub struct Admin {
     guard: Option<Arc<OnceLock<AdminPolicy>>>,
     /// Bounds a whole connection, so that clients that do not read cannot keep the probes out.
     bound: Duration,
-    room: ConnectionPermits,
+    room: SharedCapacity,
 }
 
 /// The policy of the admin port, and the credentials by which the port proves its identity.
@@ -61,7 +68,7 @@ impl Admin {
     /// [`Admin::register`].
     pub fn new(readiness: Readiness, registry: Registry) -> Self {
         let registry = Arc::new(Mutex::new(registry));
-        let (policies, room) = (Arc::default(), ConnectionPermits::new(MOST));
+        let (policies, room) = (Arc::default(), SharedCapacity::new(CONNECTIONS));
         Self { readiness, registry, policies, guard: None, bound: CONNECTION, room }
     }
 
@@ -99,68 +106,20 @@ impl Admin {
 
     /// Serves on `listener` until `shutdown` is cancelled.
     pub async fn run(self, listener: TcpListener, shutdown: CancellationToken) {
-        let peers = Allowance::new(PER_PEER);
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = shutdown.cancelled() => return,
-            };
-            match accepted {
-                Ok((stream, remote)) => {
-                    let Some(held) = peers.take(&Address::at(remote.ip())) else {
-                        tracing::debug!(%remote, "admin connection refused: too many of this address");
-                        continue;
-                    };
-                    let Some(place) = self.room.try_acquire(self.is_near(remote.ip())) else {
-                        tracing::debug!(%remote, "admin connection refused: too many in total");
-                        continue;
-                    };
-                    let (admin, shutdown) = (self.clone(), shutdown.clone());
-                    tokio::spawn(async move {
-                        let bound = admin.bound;
-                        let served = tokio::time::timeout(bound, admin.connection(stream, remote));
-                        // Over the bound or not, the connection ends here.
-                        _ = shutdown.run_until_cancelled(served).await;
-                        drop((place, held));
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "admin server cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
-    }
-
-    async fn connection(self, stream: TcpStream, remote: SocketAddr) {
-        let tls = self.admin_policy().and_then(|admin_policy| admin_policy.tls.as_ref());
-        let (stream, peer) = match self_policy::arrive(stream, remote, tls).await {
-            Ok(arrived) => arrived,
-            Err(error) => {
-                tracing::debug!(%remote, %error, "admin connection failed");
-                return;
-            }
+        let (near, tls) = (self.clone(), self.clone());
+        let room = self.room.clone();
+        let settings = ListenerSettings {
+            connections: room.with_known(move |peer| near.is_near(peer.address)),
+            proved: None,
+            first_byte: FIRST_BYTE,
+            handshake: HANDSHAKE,
+            turns: TURNS,
+            first_use: Some(FIRST_BYTE),
+            age: Some(self.bound),
         };
-        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-            let (admin, peer) = (self.clone(), peer.clone());
-            async move {
-                if let Some(refusal) = admin.refusal(&peer, &request) {
-                    return Ok(refusal);
-                }
-                let debug = admin.debug(&request, remote.ip()).await;
-                let answer = || admin.answer(request.method(), request.uri());
-                Ok::<_, Infallible>(debug.unwrap_or_else(answer))
-            }
-        });
-        let served = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_secs(30))
-            .max_buf_size(16 * 1024)
-            .serve_connection(TokioIo::new(stream), service)
-            .await;
-        if let Err(error) = served {
-            tracing::debug!(%remote, %error, "admin connection ended");
-        }
+        let current = move || tls.admin_policy().and_then(|policy| policy.tls.clone());
+        let transport = Transport::Either(CurrentTls::new(current));
+        Listener::new(settings, self, shutdown).run(vec![(listener, transport)]).await;
     }
 
     /// True if a client is the node or the pod itself, as far as that is known.
@@ -169,6 +128,18 @@ impl Admin {
         let node =
             self.admin_policy().is_some_and(|admin_policy| admin_policy.guard.is_node(client));
         client.is_loopback() || node
+    }
+
+    async fn respond(
+        &self,
+        peer: &Peer,
+        request: &Request<Incoming>,
+    ) -> Response<http_body_util::Full<Bytes>> {
+        if let Some(refusal) = self.refusal(peer, request) {
+            return refusal;
+        }
+        let debug = self.debug(request, peer.ip()).await;
+        debug.unwrap_or_else(|| self.answer(request.method(), request.uri()))
     }
 
     fn admin_policy(&self) -> Option<&AdminPolicy> {
@@ -275,6 +246,38 @@ impl Admin {
     }
 }
 
+impl ConnectionService for Admin {
+    type Open = ();
+
+    fn opened(&self) {}
+
+    fn refused(&self, _: SocketAddr, _: &ConnectionRefusal) {}
+
+    async fn serve(self: Arc<Self>, accepted: Accepted) {
+        let Accepted { stream, remote, identity, tls, share, end } = accepted;
+        let tls = tls.map_or(PeerTls::Absent, |_| PeerTls::Terminated(identity));
+        let peer = Arc::new(Peer::new(remote, tls));
+        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+            let (admin, peer, share) = (self.clone(), peer.clone(), share.clone());
+            async move {
+                let _in_use = share.in_use();
+                Ok::<_, Infallible>(admin.respond(&peer, &request).await)
+            }
+        });
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_secs(30))
+            .max_buf_size(16 * 1024);
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        // Over the bound or not, the connection ends there.
+        let served = end.drive(connection.as_mut(), Duration::ZERO, |_| {});
+        if let Some(Err(error)) = served.await {
+            tracing::debug!(%remote, %error, "admin connection ended");
+        }
+    }
+}
+
 const TEXT: &str = "text/plain; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -297,7 +300,12 @@ pub async fn bind(what: &str, address: SocketAddr) -> io::Result<TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::self_policy;
     use http_body_util::BodyExt;
+    use policy_server::Peer as Client;
+    use tokio::net::TcpStream;
+
+    const MOST: u64 = CONNECTIONS.total / 2;
 
     async fn ask(admin: &Admin, method: Method, path: &str) -> (u16, String) {
         let response = admin.answer(&method, &path.parse().unwrap());
@@ -415,8 +423,13 @@ mod tests {
         let listener = bind("metrics", SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let address = listener.local_addr().unwrap();
         let admin = Admin::new(Readiness::default(), Registry::default());
-        let held: Vec<_> = (0..MOST).map(|_| admin.room.try_acquire(false).unwrap()).collect();
-        assert!(admin.room.try_acquire(false).is_none());
+        let strangers = (0..CONNECTIONS.total).map(|n| {
+            let [.., high, low] = n.to_be_bytes();
+            admin.room.take(&Client::at([10, 0, high, low].into()), 1).unwrap()
+        });
+        let held: Vec<_> = strangers.collect();
+        let _in_use: Vec<_> = held.iter().map(|share| share.in_use()).collect();
+        assert_eq!(admin.room.held(), CONNECTIONS.total);
         tokio::spawn(admin.clone().run(listener, CancellationToken::new()));
         let mut probe = TcpStream::connect(address).await.unwrap();
         probe.write_all(b"GET /live HTTP/1.0\r\n\r\n").await.unwrap();
@@ -424,8 +437,7 @@ mod tests {
         let answered = probe.read_to_string(&mut answer);
         tokio::time::timeout(Duration::from_secs(60), answered).await.unwrap().unwrap();
         assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
-        drop(held);
-        assert!(admin.room.try_acquire(false).is_some());
+        assert!(admin.room.held() >= MOST, "the others keep theirs");
     }
 
     #[test]

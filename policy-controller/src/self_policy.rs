@@ -23,7 +23,7 @@ mod metrics;
 mod settings;
 mod shared;
 
-pub use admin::{AdminStream, Duplex, Refusal, arrive};
+pub use admin::Refusal;
 pub use handle::SelfPolicy;
 pub use local::LocalPolicyError;
 pub use metrics::SelfPolicyMetrics;

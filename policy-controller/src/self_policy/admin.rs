@@ -5,29 +5,7 @@ use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
 use policy_core::{Decision, Denied, RequestView};
 use policy_enforce::PortHandle;
-use policy_server::TlsHandle;
-use policy_tls::peer::{Peer, PeerTls};
-use std::io;
-use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-
-/// Timeout of a client's first byte.
-const FIRST_BYTE: Duration = Duration::from_secs(10);
-
-/// The type of a record that begins a TLS connection (RFC 8446 section 5.1).
-const TLS_HANDSHAKE: u8 = 22;
-
-/// Bytes to and from a client of the admin port, whatever is below.
-pub type AdminStream = Pin<Box<dyn Duplex>>;
-
-/// Both directions.
-pub trait Duplex: AsyncRead + AsyncWrite + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
+use policy_tls::peer::Peer;
 
 /// The answer to a request that is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,26 +20,6 @@ impl Refusal {
     pub(super) fn of(reason: Denied) -> Self {
         Self { status: policy_enforce::respond::status_of(reason), text: reason.as_str() }
     }
-}
-
-/// Authenticates a client: one that begins with TLS may prove an identity, if there
-/// are credentials to answer with; any other is known by its address.
-///
-/// # Errors
-/// The client sent nothing in time, or the handshake failed.
-pub async fn arrive(
-    stream: TcpStream,
-    client: SocketAddr,
-    tls: Option<&TlsHandle>,
-) -> io::Result<(AdminStream, Arc<Peer>)> {
-    let mut first = [0; 1];
-    tokio::time::timeout(FIRST_BYTE, stream.peek(&mut first)).await??;
-    let Some(tls) = tls.filter(|_| first == [TLS_HANDSHAKE]) else {
-        return Ok((Box::pin(stream), Arc::new(Peer::new(client, PeerTls::Absent))));
-    };
-    let (stream, identity) = tls.accept_any(stream).await?;
-    let peer = Peer::new(client, PeerTls::Terminated(identity));
-    Ok((Box::pin(stream), Arc::new(peer)))
 }
 
 /// Decides on a connection without reading its bytes.

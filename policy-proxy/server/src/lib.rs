@@ -37,5 +37,5 @@ pub use listener::{
 };
 pub use process::ProcessMetrics;
 pub use readiness::{Readiness, Requirement};
-pub use tls::{TlsConnection, TlsError, TlsFiles, TlsHandle};
+pub use tls::{TlsError, TlsFiles, TlsHandle};
 pub use tls_metrics::TlsMetrics;

@@ -18,17 +18,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// Interval of the check for changed files. Kubernetes replaces mounted files within about a
 /// minute; certificates are renewed hours before they expire.
 const INTERVAL: Duration = Duration::from_secs(10);
-
-/// Timeout of a handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The PEM files of credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +100,7 @@ impl std::fmt::Debug for FileContents {
 }
 
 /// A connection after its TLS handshake.
-pub struct TlsConnection<S> {
+pub(super) struct TlsConnection<S> {
     /// The TLS stream.
     pub stream: TlsStream<S>,
     /// The identity that the client's certificate proves.
@@ -246,36 +241,6 @@ impl TlsHandle {
                 }
             }
         }
-    }
-
-    /// Performs a server handshake.
-    ///
-    /// # Errors
-    /// The handshake failed or timed out, or there is no certificate yet.
-    pub async fn accept<S>(&self, stream: S) -> io::Result<TlsConnection<S>>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        let credentials = self.current().ok_or_else(no_certificate)?;
-        let accepting = TlsAcceptor::from(credentials.server.clone()).accept(stream);
-        let accepted = tokio::time::timeout(HANDSHAKE, Box::pin(accepting)).await;
-        let timed_out = |_| Err(io::ErrorKind::TimedOut.into());
-        self.counted(&credentials, accepted.unwrap_or_else(timed_out))
-    }
-
-    /// Performs a server handshake without ALPN; returns the identity that the client proved.
-    ///
-    /// # Errors
-    /// The handshake failed or timed out, or there is no certificate yet.
-    pub async fn accept_any<S>(&self, stream: S) -> io::Result<(TlsStream<S>, Option<Identity>)>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        let credentials = self.current().ok_or_else(no_certificate)?;
-        let accepting = Box::pin(TlsAcceptor::from(credentials.any().clone()).accept(stream));
-        let stream = tokio::time::timeout(HANDSHAKE, accepting).await??;
-        let TlsConnection { stream, identity, .. } = credentials.connection(stream);
-        Ok((stream, identity))
     }
 
     /// Counts a handshake with these credentials, and reads what the client proved.
