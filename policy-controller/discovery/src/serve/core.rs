@@ -7,7 +7,7 @@ use super::config::ServeConfig;
 use super::metrics::ServeMetrics;
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_engine::handles::Policies;
-use policy_server::{Allowance, AllowancePermit, Limit, Limiter, Peer};
+use policy_server::{Allowance, AllowancePermit, Limit, Limiter, Peer, SharedCapacity};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tonic::Status;
@@ -18,6 +18,8 @@ pub(crate) struct Core {
     pub(super) policies: Policies,
     pub(super) config: ServeConfig,
     pub(super) streams: Allowance,
+    /// Bytes of what clients report of ports that their workloads do not declare.
+    pub(super) reported: SharedCapacity,
     /// Lookups of destinations.
     pub(super) lookups: Allowance,
     pub(super) access: Authorizer,

@@ -7,6 +7,7 @@ use super::core::Core;
 use super::listener::{BoundListener, Transport};
 use super::metrics::ServeMetrics;
 use super::report::ReportConfig;
+use super::session::reported;
 use super::stale::StaleNotice;
 use super::{compat, destination, forward, health, linkerd_discovery, listener, native, report};
 use policy_engine::Destinations;
@@ -58,6 +59,7 @@ impl Server {
             config,
             streams,
             lookups,
+            reported: reported::room(),
             access: Authorizer::new(access, metrics.access.clone(), stale),
             metrics,
             applied: AckRegistry::default(),

@@ -5,6 +5,7 @@ pub(crate) mod hold;
 mod inbound;
 mod outbound;
 mod port;
+pub(crate) mod reported;
 
 use crate::serve::authz::WatchGrant;
 use crate::serve::caller::{Caller, ConnectionInfo};
@@ -24,6 +25,7 @@ use policy_proto::native::decode_features;
 use policy_proto::workload::parse_workload;
 use policy_server::Peer;
 use port::Port;
+use reported::Reported;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::num::NonZeroU16;
@@ -65,7 +67,7 @@ pub(crate) struct Session {
     /// Ports to be answered with a denial because they cannot be watched.
     refused: BTreeMap<NonZeroU16, LookupError>,
     /// Revisions that the client reported to have in force, for ports that were not opened yet.
-    applied: BTreeMap<NonZeroU16, Revision>,
+    applied: Reported,
 }
 
 impl Session {
@@ -99,6 +101,7 @@ impl Session {
                 () = ending.cancelled() => return Ok(()),
                 () = out.closed() => return Ok(()),
                 status = session.grant.revoked() => return Err(status),
+                status = session.applied.revoked() => return Err(status),
                 status = poll_fn(|cx| HoldTimeout::poll_end(&mut session.hold_timeout, cx)) => {
                     return Err(status);
                 }
@@ -156,18 +159,13 @@ impl Session {
             .map_err(|error| Status::invalid_argument(format!("hello.workload: {error}")))?;
         // Names of features this version does not know mean nothing to it.
         let features = decode_features(&hello.features);
-        let mut applied = BTreeMap::new();
-        for (index, entry) in hello.applied.iter().enumerate() {
-            let field = format!("hello.applied[{index}]");
-            let port = fields::port_number(&format!("{field}.port"), entry.port)?;
-            let field = format!("{field}.revision");
-            applied.insert(port, fields::revision(&field, entry.revision.as_ref())?);
-        }
+        let mut applied = Reported::read(&hello.applied)?;
         let has = hello.workload_revision.as_ref();
         let has =
             has.map(|has| fields::revision("hello.workload_revision", Some(has))).transpose()?;
         let core = &service.core;
         let (state, grant) = core.access.open(&core.policies, caller, &key).await?;
+        applied.keep(&state.current().declared, (&core.reported, &peer), &core.config)?;
         let client = fields::shortened(&hello.client);
         tracing::debug!(workload = %key, ?client, features = hello.features.len(), "watch opened");
         let number = service.core.sessions.fetch_add(1, Ordering::Relaxed);
@@ -221,7 +219,7 @@ impl Session {
 
     async fn open_port(&mut self, port: NonZeroU16, subscribed: bool) -> Result<(), LookupError> {
         let policy = self.service.core.policies.port(&self.key, port).await?;
-        let applied = self.applied.remove(&port);
+        let applied = self.applied.take(port);
         let hold = match &applied {
             Some(applied) => hold_for(&self.service.core, &mut self.lists, applied),
             None => None,

@@ -10,4 +10,5 @@ mod forward;
 mod linkerd_discovery;
 mod native;
 mod report;
+mod reported;
 mod tokens;

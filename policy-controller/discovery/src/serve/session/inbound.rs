@@ -11,6 +11,9 @@ use policy_proto::messages::{Ack, Nack, WatchRequest};
 use std::num::NonZeroU16;
 use tonic::Status;
 
+/// Most refused ports that wait until the client reads what became of them.
+const MAX_REFUSED: usize = 4096;
+
 impl Session {
     pub(super) async fn request(&mut self, request: WatchRequest) -> Result<(), Status> {
         match request.kind {
@@ -50,6 +53,11 @@ impl Session {
             match refused {
                 Ok(()) => chosen = chosen.saturating_add(1),
                 Err(error @ LookupError::TooManyPorts) => {
+                    if self.refused.len() >= MAX_REFUSED {
+                        return Err(Status::resource_exhausted(
+                            "subscribe.ports: too many refused ports wait for the client to read",
+                        ));
+                    }
                     self.refused.insert(number, error);
                 }
                 // The workload went away meanwhile, or the controller is ending.
