@@ -65,6 +65,17 @@ pub struct SlicePort {
     pub port: Option<NonZeroU16>,
 }
 
+/// The pod that an endpoint is said to be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodTarget {
+    /// Its namespace; that of the slice where none is stated.
+    pub namespace: Arc<str>,
+    /// Its name; empty if it is not stated or cannot be read.
+    pub name: Arc<str>,
+    /// Its uid, if it is stated.
+    pub uid: Option<Arc<str>>,
+}
+
 /// An endpoint of an [`EndpointSlice`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceEndpoint {
@@ -76,9 +87,9 @@ pub struct SliceEndpoint {
     pub is_serving: bool,
     /// True if it is ending.
     pub is_terminating: bool,
-    /// True if its author says that it is a pod. Which pod is not read: who holds an address is known
-    /// from the pods themselves.
-    pub is_pod: bool,
+    /// The pod that its author says it is, if any. Who holds an address is known from the pods
+    /// themselves; one that another pod holds by now is no endpoint.
+    pub pod: Option<Arc<PodTarget>>,
     /// Its node, if known.
     pub node: Option<Arc<str>>,
     /// The zones whose clients are to use it; empty: it carries no such hint.

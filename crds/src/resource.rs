@@ -15,7 +15,7 @@ pub use crate::inbound::{
 };
 pub use crate::key::NamespacedName;
 pub use crate::outbound::{
-    EndpointSlice, PodSidecar, Service, ServicePort, SliceEndpoint, SlicePort,
+    EndpointSlice, PodSidecar, PodTarget, Service, ServicePort, SliceEndpoint, SlicePort,
 };
 pub use crate::path::PathPrefix;
 pub use crate::ports::PortRef;

@@ -4,7 +4,7 @@ use super::service::{address, is_tcp, number, port_name};
 use crate::annotation::SERVICE_NAME;
 use crate::parse::input::Input;
 use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
-use crate::resource::{EndpointSlice, Resource, SliceEndpoint, SlicePort};
+use crate::resource::{EndpointSlice, PodTarget, Resource, SliceEndpoint, SlicePort};
 use policy_core::AddressFamily;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
     let ports = list(&input.root, "ports")?;
     let ports: Option<Vec<Option<SlicePort>>> = ports.iter().map(port).collect();
     let endpoints = match family {
-        Some(family) => endpoints(&input.root, family)?,
+        Some(family) => endpoints(input, family)?,
         None => Vec::new(),
     };
     Some(Resource::EndpointSlice(EndpointSlice {
@@ -51,11 +51,11 @@ fn port(node: &JsonNode<'_>) -> Option<Option<SlicePort>> {
     Some(Some(SlicePort { name, port }))
 }
 
-fn endpoints(root: &Fields<'_>, family: AddressFamily) -> Option<Vec<SliceEndpoint>> {
+fn endpoints(input: &Input<'_>, family: AddressFamily) -> Option<Vec<SliceEndpoint>> {
     let mut names = Names::default();
-    let read = |node: JsonNode<'_>| endpoint(&node, family, &mut names);
+    let read = |node: JsonNode<'_>| endpoint(&node, family, (input, &mut names));
     let endpoints: Option<Vec<Option<SliceEndpoint>>> =
-        list(root, "endpoints")?.into_iter().map(read).collect();
+        list(&input.root, "endpoints")?.into_iter().map(read).collect();
     Some(endpoints?.into_iter().flatten().collect())
 }
 
@@ -63,7 +63,7 @@ fn endpoints(root: &Fields<'_>, family: AddressFamily) -> Option<Vec<SliceEndpoi
 fn endpoint(
     node: &JsonNode<'_>,
     family: AddressFamily,
-    names: &mut Names,
+    (input, names): (&Input<'_>, &mut Names),
 ) -> Option<Option<SliceEndpoint>> {
     let fields = node.fields(AllowedFields::Any)?;
     let Some(first) = list(&fields, "addresses")?.into_iter().next() else { return Some(None) };
@@ -88,17 +88,25 @@ fn endpoint(
         // As kube-proxy reads it, whatever `ready` is.
         is_serving: condition(conditions.as_ref(), "serving", true)?,
         is_terminating: condition(conditions.as_ref(), "terminating", false)?,
-        is_pod: is_pod(&fields),
+        pod: pod(&fields, input, names),
         node: node.map(|name| names.shared(name)),
         zones: hinted(hints.as_ref(), "forZones", names)?,
         nodes: hinted(hints.as_ref(), "forNodes", names)?,
     }))
 }
 
-/// A reference that cannot be read names no pod.
-fn is_pod(endpoint: &Fields<'_>) -> bool {
-    let target = endpoint.get("targetRef").and_then(|node| node.fields(AllowedFields::Any));
-    target.and_then(|target| target.get("kind")).is_some_and(|kind| kind.value() == "Pod")
+/// The pod that an endpoint is said to be. A reference to an object of another kind, or without a
+/// kind, names no pod. A part of it that cannot be read is that of no pod.
+fn pod(endpoint: &Fields<'_>, input: &Input<'_>, names: &mut Names) -> Option<Arc<PodTarget>> {
+    let target = endpoint.get("targetRef").and_then(|node| node.fields(AllowedFields::Any))?;
+    target.get("kind").filter(|kind| kind.value() == "Pod")?;
+    let stated = |name: &str| target.get(name).map(|node| node.value().as_str().unwrap_or(""));
+    let namespace = match stated("namespace") {
+        Some(namespace) => names.shared(namespace),
+        None => Arc::clone(&input.meta.key.namespace),
+    };
+    let (name, uid) = (shared(stated("name").unwrap_or("")), stated("uid").map(shared));
+    Some(Arc::new(PodTarget { namespace, name, uid }))
 }
 
 fn condition(conditions: Option<&Fields<'_>>, name: &str, absent: bool) -> Option<bool> {

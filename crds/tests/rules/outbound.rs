@@ -173,7 +173,7 @@ fn endpoint(text: &str) -> SliceEndpoint {
         is_ready: true,
         is_serving: true,
         is_terminating: false,
-        is_pod: false,
+        pod: None,
         node: None,
         zones: Vec::new(),
         nodes: Vec::new(),

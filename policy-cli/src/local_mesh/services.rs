@@ -3,7 +3,8 @@
 use ipnet::Ipv4Net;
 use policy_core::AddressFamily;
 use policy_crds::resource::{
-    EndpointSlice, Pod, PodSidecar, PortRef, Service, ServicePort, SliceEndpoint, SlicePort,
+    EndpointSlice, Pod, PodSidecar, PodTarget, PortRef, Service, ServicePort, SliceEndpoint,
+    SlicePort,
 };
 use policy_crds::{Body, Kind, Object, ObjectKey, ObjectMeta, Resource};
 use std::collections::BTreeMap;
@@ -150,7 +151,11 @@ fn slice(
         is_ready: true,
         is_serving: true,
         is_terminating: false,
-        is_pod: true,
+        pod: Some(Arc::new(PodTarget {
+            namespace: name.namespace.clone(),
+            name: name.name.clone(),
+            uid: None,
+        })),
         node: pod.node.clone(),
         zones: Vec::new(),
         nodes: Vec::new(),

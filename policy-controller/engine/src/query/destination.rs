@@ -4,6 +4,7 @@ use super::workload::{Ports, WorkloadShape};
 use crate::publish::destination::{DestinationQuestion, DestinationScope};
 use policy_core::{AddressFamily, PlaintextReason, ServiceName};
 use policy_crds::ObjectKey;
+use policy_crds::resource::PodTarget;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
@@ -82,16 +83,16 @@ pub(crate) struct IsOpaque {
     pub(crate) port: NonZeroU16,
 }
 
-/// The endpoint at an address and port; none if a slice says that it is a pod, and no pod is known
-/// there, or if nodes would lead a connection on to another Service.
+/// The endpoint at an address and port; none if a slice says that it is a pod, and that pod is not
+/// known there, or if nodes would lead a connection on to another Service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct EndpointAt {
     /// Its address and port.
     pub(crate) address: SocketAddr,
     /// The Service that it is an endpoint of; absent: it was dialled itself.
     pub(crate) of: Option<ServiceName>,
-    /// True if a slice says that it is a pod.
-    pub(crate) is_pod: bool,
+    /// The pod that a slice says it is.
+    pub(crate) pod: Option<Arc<PodTarget>>,
 }
 
 /// The zone of a node.

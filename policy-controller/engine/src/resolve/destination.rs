@@ -44,7 +44,7 @@ fn at_address(cx: &mut Context<'_>, key: &DestinationKey) -> Arc<PublishedDestin
     let address = SocketAddr::new(key.address, key.port.get());
     let is_api_server = cx.query(&ApiServer).contains(&address);
     if owners.pod.is_some() || owners.external.is_some() || is_api_server {
-        let endpoint = cx.query(&EndpointAt { address, of: None, is_pod: false });
+        let endpoint = cx.query(&EndpointAt { address, of: None, pod: None });
         return for_all(endpoint.map_or(Destination::Unknown, Destination::Workload));
     }
     let other = owners.front.as_ref().filter(|_| !owners.is_node);

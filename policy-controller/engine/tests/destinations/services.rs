@@ -109,7 +109,7 @@ fn another_name_of_a_host_outside_leads_nowhere() {
 
 /// Who holds an address is known from the pods, whoever wrote the slice and whatever it claims.
 #[test]
-fn what_a_slice_claims_about_its_endpoints_counts_for_nothing() {
+fn what_a_slice_claims_about_its_endpoints_makes_none_in_plaintext() {
     let lie = json!({"targetRef": {"kind": "Pod", "name": "bare", "namespace": "shop"}});
     let mut history = world(&[
         service("web", "10.96.0.1"),
@@ -122,8 +122,102 @@ fn what_a_slice_claims_about_its_endpoints_counts_for_nothing() {
         pod("b", "10.42.0.2"),
         bare_pod("bare", "10.42.0.3"),
     ]);
-    let endpoints = [meshed("10.42.0.1:8080"), meshed("10.42.0.2:8080"), unknown("192.0.2.1:8080")];
+    let endpoints = [meshed("10.42.0.1:8080"), unknown("192.0.2.1:8080")];
     assert_eq!(ask(&mut history, "10.96.0.1:80"), web(&endpoints));
+}
+
+/// The address of a pod that has ended is given to a pod of another tenant before the slices are
+/// written again.
+#[test]
+fn an_address_that_another_pod_has_by_now_is_no_endpoint_of_a_stale_slice() {
+    let target = |namespace: &str, name: &str, uid: Option<&str>| {
+        let mut target = json!({"kind": "Pod", "name": name, "namespace": namespace});
+        if let Some(uid) = uid {
+            target["uid"] = uid.into();
+        }
+        with(written("10.42.0.1"), json!({"targetRef": target}))
+    };
+    let without_uid = |mut pod: Value| {
+        pod["metadata"].as_object_mut().unwrap().remove("uid");
+        pod
+    };
+    let elsewhere = |pod: Value| with(pod, json!({"metadata": {"namespace": "other"}}));
+    let here = web(&[meshed("10.42.0.1:8080")]);
+    let held = pod("a", "10.42.0.1");
+    let cases = [
+        ("the same", target("shop", "a", Some("of-10.42.0.1")), held.clone(), true),
+        ("the uid decides", target("shop", "b", Some("of-10.42.0.1")), held.clone(), true),
+        ("of its name, made anew", target("shop", "a", Some("of-before")), held.clone(), false),
+        ("no uid is stated", target("shop", "a", None), held.clone(), true),
+        ("another name", target("shop", "b", None), held.clone(), false),
+        ("another namespace", target("shop", "a", None), elsewhere(held.clone()), false),
+        ("of files", target("shop", "a", Some("u")), without_uid(held.clone()), true),
+        ("another of files", target("shop", "b", Some("u")), without_uid(held.clone()), false),
+        (
+            "another tenant's",
+            of_pod("10.42.0.1"),
+            elsewhere(with(held.clone(), json!({"metadata": {"uid": "new"}}))),
+            false,
+        ),
+        (
+            "in plaintext",
+            of_pod("10.42.0.1"),
+            with(bare_pod("b", "10.42.0.1"), json!({"metadata": {"uid": "new"}})),
+            false,
+        ),
+    ];
+    for (what, endpoint, pod, counts) in cases {
+        let mut history =
+            world(&[service("web", "10.96.0.1"), slice("web", "s", json!([endpoint])), pod]);
+        let expected = if counts { here.clone() } else { web(&[]) };
+        assert_eq!(ask(&mut history, "10.96.0.1:80"), expected, "{what}");
+    }
+    // The namespace of a reference is the slice's where it states none.
+    let own = json!({"targetRef": {"kind": "Pod", "name": "a"}});
+    let mut history = world(&[
+        service("web", "10.96.0.1"),
+        slice("web", "s", json!([with(written("10.42.0.1"), own)])),
+        held.clone(),
+    ]);
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), here);
+    // It changes hands, and back.
+    let next = with(held.clone(), json!({"metadata": {"name": "next", "uid": "new"}}));
+    let slice = |uid: &str| slice("web", "s", json!([target("shop", "any", Some(uid))]));
+    let mut history = world(&[service("web", "10.96.0.1"), slice("of-10.42.0.1"), held.clone()]);
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), here);
+    let ended = with(held, json!({"status": {"phase": "Succeeded"}}));
+    history.apply(vec![Ok(object(&ended)), Ok(object(&next))]);
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), web(&[]));
+    history.apply(vec![Ok(object(&slice("new")))]);
+    assert_eq!(ask(&mut history, "10.96.0.1:80"), here);
+}
+
+/// A pod in its node's network has no address of its own.
+#[test]
+fn an_address_of_a_node_is_the_endpoint_of_a_pod_that_uses_its_network_there() {
+    let node = node("n1", "192.0.2.7", "a");
+    let on_host =
+        |address: &str| with(bare_pod("host", address), json!({"spec": {"hostNetwork": true}}));
+    let named = json!({"targetRef": {"kind": "Pod", "name": "host", "uid": "of-192.0.2.7"}});
+    let endpoint = with(written("192.0.2.7"), named);
+    let renewed = with(on_host("192.0.2.7"), json!({"metadata": {"uid": "new"}}));
+    for (pod, counts) in [
+        (on_host("192.0.2.7"), true),
+        (renewed, false),
+        (with(on_host("192.0.2.8"), json!({"metadata": {"uid": "of-192.0.2.7"}})), false),
+        (bare_pod("host", "10.42.0.9"), false),
+        (bare_pod("other", "10.42.0.9"), false),
+    ] {
+        let mut history = world(&[
+            service("web", "10.96.0.1"),
+            slice("web", "s", json!([endpoint])),
+            node.clone(),
+            pod.clone(),
+        ]);
+        let answer = ask(&mut history, "10.96.0.1:80");
+        let Destination::Service(service) = answer else { panic!("{answer:?}") };
+        assert_eq!(service.endpoints.len(), usize::from(counts), "{pod}");
+    }
 }
 
 /// Slices and pods are read by watches of their own.

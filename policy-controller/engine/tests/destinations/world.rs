@@ -57,7 +57,7 @@ pub(crate) fn bare_pod(name: &str, address: &str) -> Value {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": name, "namespace": "shop",
-            "labels": {"app": "web", "pod-template-hash": "abc"},
+            "labels": {"app": "web", "pod-template-hash": "abc"}, "uid": uid_at(address),
             "ownerReferences": [{"kind": "ReplicaSet", "name": "web-abc", "controller": true}],
         },
         "spec": {
@@ -97,8 +97,13 @@ pub(crate) fn slice(service: &str, name: &str, endpoints: Value) -> Value {
 pub(crate) fn of_pod(address: &str) -> Value {
     json!({
         "addresses": [address], "conditions": {"ready": true},
-        "nodeName": "n1", "targetRef": {"kind": "Pod", "name": "any", "namespace": "shop"},
+        "nodeName": "n1", "targetRef": {"kind": "Pod", "name": "any", "uid": uid_at(address)},
     })
+}
+
+/// The uid of the pod that holds an address from the start.
+fn uid_at(address: &str) -> String {
+    format!("of-{address}")
 }
 
 /// A ready endpoint that somebody wrote.

@@ -273,7 +273,15 @@ const ENDPOINT_SLICE: FieldMask = only(&[
             ("conditions", FieldMask::All),
             ("hints", only(&[("forNodes", FieldMask::All), ("forZones", FieldMask::All)])),
             ("nodeName", FieldMask::All),
-            ("targetRef", only(&[("kind", FieldMask::All)])),
+            (
+                "targetRef",
+                only(&[
+                    ("kind", FieldMask::All),
+                    ("name", FieldMask::All),
+                    ("namespace", FieldMask::All),
+                    ("uid", FieldMask::All),
+                ]),
+            ),
         ])),
     ),
     ("kind", FieldMask::All),

@@ -9,10 +9,12 @@ use crate::query::destination::{
 use crate::query::policy::PolicyOf;
 use crate::query::workload::{Ports, WorkloadOf, workload_key};
 use policy_core::{Endpoint, EndpointMesh, MeshEndpoint, PlaintextReason, Protocol, ServiceName};
-use policy_crds::resource::{Pod, PodSidecar, Resource};
+use policy_crds::resource::{Pod, PodSidecar, PodTarget, Resource};
 use policy_crds::{
-    Body, Claims, Invalid, Object, ObjectKey, ObjectMeta, SidecarMark, annotation, is_dns_name,
+    Body, Claims, Invalid, Kind, Object, ObjectKey, ObjectMeta, SidecarMark, annotation,
+    is_dns_name,
 };
+use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -30,11 +32,11 @@ query!(EntryOf, Option<Arc<WorkloadEntry>>, entry_of);
 query!(IsOpaque, bool, is_opaque);
 
 fn endpoint_at(query: &EndpointAt, cx: &mut Context<'_>) -> Option<Endpoint> {
-    let EndpointAt { address, of, is_pod } = query;
+    let EndpointAt { address, of, pod } = query;
     let owners = cx.query(&OwnersOf(address.ip()));
-    // Slices may be read before the pods that they are about. Until then, nobody knows whether the
-    // pod is in the mesh. A pod in its node's network has no address of its own.
-    if *is_pod && owners.pod.is_none() && !owners.is_node {
+    if let Some(target) = pod
+        && !holds(cx, &owners, target, address.ip())
+    {
         return None;
     }
     let port = NonZeroU16::new(address.port())?;
@@ -53,6 +55,43 @@ fn endpoint_at(query: &EndpointAt, cx: &mut Context<'_>) -> Option<Endpoint> {
     let endpoint = Endpoint { address: *address, owner, namespace, mesh };
     let is_of_another = of.as_ref().is_some_and(|of| is_led_on(&owners, &endpoint, of));
     (!is_of_another).then_some(endpoint)
+}
+
+/// True if the pod that a slice names is the one at an address. A slice may be older than the pods: an
+/// address goes from a pod that has ended to a pod of anybody's. It may also be read before the pod
+/// that it is about; until then, nobody knows whether the pod is in the mesh. A pod in its node's
+/// network has no address of its own.
+fn holds(
+    cx: &mut Context<'_>,
+    owners: &AddressOwners,
+    target: &PodTarget,
+    address: IpAddr,
+) -> bool {
+    let PodTarget { namespace, name, .. } = target;
+    match &owners.pod {
+        Some(key) => {
+            let uid = cx.object(key).and_then(|object| object.meta.uid.as_ref());
+            match (&target.uid, uid) {
+                (Some(target), Some(uid)) => target == uid,
+                (Some(_) | None, _) => (&key.namespace, &key.name) == (namespace, name),
+            }
+        }
+        None if owners.is_node => {
+            let (namespace, name) = (namespace.clone(), name.clone());
+            let key = ObjectKey { kind: Kind::Pod, namespace, name };
+            cx.object(&key).is_some_and(|object| is_on_host(object, target, address))
+        }
+        None => false,
+    }
+}
+
+/// True if a pod is the named one, and in the network of the node that has this address.
+fn is_on_host(object: &Object, target: &PodTarget, address: IpAddr) -> bool {
+    let Body::Valid(Resource::Pod(pod)) = &object.body else { return false };
+    let (uid, of_target) = (object.meta.uid.as_ref(), target.uid.as_ref());
+    let is_target = of_target.is_none() || uid.is_none() || uid == of_target;
+    let has = pod.addresses.contains(&address) || pod.host_addresses.contains(&address);
+    is_target && pod.uses_host_network && !pod.has_ended && has
 }
 
 /// True if nodes lead a connection to an endpoint on to another Service. They translate an address once,

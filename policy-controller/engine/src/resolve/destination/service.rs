@@ -38,7 +38,7 @@ fn service_port(query: &ServicePortOf, cx: &mut Context<'_>) -> Arc<PublishedDes
     let needs = choice.needs(&slices);
     let of = Some(name.clone());
     let endpoints = choice.usable(&slices).into_iter().filter_map(|(address, endpoint)| {
-        cx.query(&EndpointAt { address, of: of.clone(), is_pod: endpoint.is_pod })
+        cx.query(&EndpointAt { address, of: of.clone(), pod: endpoint.pod.clone() })
     });
     let endpoints: Vec<Endpoint> = endpoints.collect();
     let destination = ServiceDestination {

@@ -59,7 +59,7 @@ fn slice() -> Value {
         "endpoints": [{
             "addresses": ["10.1.0.7"], "conditions": {"ready": true, "terminating": false},
             "hints": {"forNodes": [{"name": "n1"}], "forZones": [{"name": "a"}]}, "hostname": "web-0",
-            "nodeName": "n1", "targetRef": {"kind": "Pod", "name": "web-0", "uid": "u"}, "zone": "a",
+            "nodeName": "n1", "targetRef": {"kind": "Pod", "name": "web-0", "uid": "u", "resourceVersion": "8"}, "zone": "a",
         }],
     })
 }
@@ -102,7 +102,7 @@ fn what_discovery_does_not_read_is_not_kept() {
         "endpoints": [{
             "addresses": ["10.1.0.7"], "conditions": {"ready": true, "terminating": false},
             "hints": {"forNodes": [{"name": "n1"}], "forZones": [{"name": "a"}]}, "nodeName": "n1",
-            "targetRef": {"kind": "Pod"},
+            "targetRef": {"kind": "Pod", "name": "web-0", "uid": "u"},
         }],
     });
     assert_eq!(pruned(Kind::EndpointSlice, &slice().to_string()), kept);

@@ -30,7 +30,7 @@ fn endpoint(text: &str) -> SliceEndpoint {
         node: all("on").first().cloned(),
         zones: all("zone"),
         nodes: all("node"),
-        is_pod: true,
+        pod: None,
     }
 }
 
