@@ -101,7 +101,8 @@ pub(super) struct Messages {
 impl Messages {
     /// Allows each address requests at this rate.
     pub(super) fn new(rate: Rate) -> Self {
-        Self { limit: Limit::new(rate), room: SharedCapacity::new(ROOM), time: MAX_TIME }
+        let limit = Limit::new(rate).forgetting();
+        Self { limit, room: SharedCapacity::new(ROOM), time: MAX_TIME }
     }
 
     /// Returns the room that is taken.

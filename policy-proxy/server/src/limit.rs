@@ -65,6 +65,8 @@ const MAX_KEYS: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct Limit<K> {
     fresh: Limiter,
+    /// True if it forgets all keys where there are too many, rather than refuse another.
+    forgets: bool,
     seen: Mutex<HashMap<K, (Limiter, Instant)>>,
 }
 
@@ -76,7 +78,14 @@ impl<K: Clone + Eq + Hash> Limit<K> {
 
     /// Creates a limit with a copy of this full bucket for each key.
     pub fn of(fresh: Limiter) -> Self {
-        Self { fresh, seen: Mutex::default() }
+        Self { fresh, forgets: false, seen: Mutex::default() }
+    }
+
+    /// Forgets all keys where there are too many, so that who can make up keys holds nobody else up.
+    /// What the keys are used for needs a bound in all then.
+    #[must_use]
+    pub fn forgetting(self) -> Self {
+        Self { forgets: true, ..self }
     }
 
     /// Returns true if `key` has a token. An unknown key has all of its tokens.
@@ -91,7 +100,9 @@ impl<K: Clone + Eq + Hash> Limit<K> {
             // By then all of these buckets are full again.
             let whole = self.fresh.burst.max(Duration::from_secs(1));
             seen.retain(|_, (_, last)| now.saturating_duration_since(*last) < whole);
-            if seen.len() >= MAX_KEYS {
+            if seen.len() >= MAX_KEYS && self.forgets {
+                seen.clear();
+            } else if seen.len() >= MAX_KEYS {
                 return false;
             }
         }
@@ -136,6 +147,16 @@ mod tests {
         assert!(limit.take(&b, now));
         assert!(limit.take(&a, now + Duration::from_millis(500)));
         assert!(!limit.take(&a, now + Duration::from_millis(501)));
+    }
+
+    #[test]
+    fn keys_that_are_made_up_keep_no_other_out_where_all_have_a_bound() {
+        let limit = Limit::new(Rate { per_second: 1, burst: 1 }).forgetting();
+        let now = Instant::now();
+        for n in 0..=u32::try_from(MAX_KEYS).unwrap() {
+            assert!(limit.take(&IpAddr::from(n.to_be_bytes()), now));
+        }
+        assert_eq!(limit.seen.lock().len(), 1);
     }
 
     #[test]
