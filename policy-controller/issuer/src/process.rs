@@ -21,6 +21,7 @@ use policy_kube::status::{EventRecorder, EventWriter};
 use policy_proto::linkerd::identity::identity_server::IdentityServer;
 use policy_server::Limit;
 use policy_server::Requirement;
+use policy_server::log::ClientLines;
 use policy_server::{SharedCapacity, TlsHandle, TlsMetrics};
 use std::sync::Arc;
 use tonic::service::Routes;
@@ -103,6 +104,7 @@ impl Issuer {
             limit: Limit::new(settings.rate),
             turns: Certifier::turns(),
             timeout: settings.request_timeout,
+            lines: ClientLines::default(),
             metrics: metrics.clone(),
         };
         Ok(Self {

@@ -10,7 +10,8 @@ use policy_engine::config::ControllerConfig;
 use policy_kube::rotation::secret::timestamp;
 use policy_proto::linkerd::identity::identity_server::Identity;
 use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
-use policy_server::{ClientNetwork, FairScheduler, Limit};
+use policy_server::log::ClientLines;
+use policy_server::{ClientNetwork, FairScheduler, Limit, Peer};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -34,6 +35,8 @@ pub(super) struct Certifier {
     /// Turns of token reviews, fair to client networks.
     pub(super) turns: FairScheduler,
     pub(super) timeout: Duration,
+    /// Lines about refused requests.
+    pub(super) lines: ClientLines,
     pub(super) metrics: IssuerMetrics,
 }
 
@@ -167,11 +170,14 @@ impl Identity for Certifier {
                 Ok(Response::new(response(&signed)))
             }
             Err(error) => {
-                tracing::warn!(
-                    client = %from,
-                    reason = error.label(),
-                    "certificate request refused: {error}"
-                );
+                if let Some(left_out) = self.lines.admit(&Peer::at(from), error.label()) {
+                    tracing::warn!(
+                        client = %from,
+                        reason = error.label(),
+                        left_out,
+                        "certificate request refused: {error}"
+                    );
+                }
                 self.metrics.refused(error.label(), began.elapsed());
                 Err(error.status())
             }

@@ -16,6 +16,7 @@ use policy_kube::rotation::secret::Data;
 use policy_kube::testing::refusing_client;
 use policy_proto::linkerd::identity::CertifyRequest;
 use policy_proto::linkerd::identity::identity_server::Identity;
+use policy_server::log::ClientLines;
 use policy_server::{Limit, Rate};
 use std::time::{Duration, Instant, SystemTime};
 use tonic::{Code, Request};
@@ -38,6 +39,7 @@ fn certifier_of(rate: Rate, client: &kube::Client) -> Certifier {
         limit: Limit::new(rate),
         turns: Certifier::turns(),
         timeout: Duration::from_secs(10),
+        lines: ClientLines::default(),
         metrics: IssuerMetrics::default(),
     }
 }

@@ -1,8 +1,10 @@
-//! Filters of log lines: a directive for a program applies to its libraries too, and warnings of
-//! other libraries are rate-limited.
+//! Filters of log lines: a directive for a program applies to its libraries too. Warnings of other
+//! libraries are rate-limited, and so are lines that clients cause.
 
+mod client_lines;
 mod rate_limit;
 
+pub use client_lines::ClientLines;
 pub use rate_limit::RateLimitedWarnings;
 
 /// The libraries of `policy-controller`, by their names in filters.

@@ -7,6 +7,7 @@ use super::config::ServeConfig;
 use super::metrics::ServeMetrics;
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_engine::handles::Policies;
+use policy_server::log::ClientLines;
 use policy_server::{Allowance, AllowancePermit, Limit, Limiter, Peer, SharedCapacity};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ pub(crate) struct Core {
     pub(super) lookups: Allowance,
     pub(super) access: Authorizer,
     pub(super) metrics: ServeMetrics,
+    /// Lines that clients cause.
+    pub(super) lines: ClientLines,
     pub(super) applied: AckRegistry,
     /// Lists of everything that holds cause.
     pub(super) lists: Limit<Peer>,

@@ -13,6 +13,7 @@ use super::{compat, destination, forward, health, linkerd_discovery, listener, n
 use policy_engine::Destinations;
 use policy_engine::handles::Policies;
 use policy_proto::compat::EncodeOptions;
+use policy_server::log::ClientLines;
 use policy_server::{Allowance, TlsError, TlsFiles, TlsHandle};
 use policy_tls::control::ControllerAddress;
 use std::sync::Arc;
@@ -62,6 +63,7 @@ impl Server {
             reported: reported::room(),
             access: Authorizer::new(access, metrics.access.clone(), stale),
             metrics,
+            lines: ClientLines::default(),
             applied: AckRegistry::default(),
             lists: Core::lists_per_peer(),
             sessions: AtomicU64::new(0),

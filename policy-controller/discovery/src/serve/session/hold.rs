@@ -76,6 +76,11 @@ impl ListRequests {
         Self { peer, requested_at: None, pending: false }
     }
 
+    /// Returns the client.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
     /// True if a list could not be requested yet.
     pub(crate) fn is_pending(&self) -> bool {
         self.pending

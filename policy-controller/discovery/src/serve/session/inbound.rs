@@ -121,17 +121,34 @@ impl Session {
             Rejection { reason: shortened(&nack.reason), field_path: shortened(&nack.field_path) };
         self.service.core.metrics.nacked("refused");
         let (reason, field) = (&refused.reason, &refused.field_path);
-        tracing::warn!(workload = %self.key, port = number, ?reason, ?field, "client refused an update");
+        // By field, because the port is still borrowed.
+        let lines = &self.service.core.lines;
+        if let Some(left_out) = lines.admit(self.lists.peer(), "client refused an update") {
+            tracing::warn!(
+                workload = %self.key, port = number, ?reason, ?field, left_out,
+                "client refused an update"
+            );
+        }
         port.refused = Some((refused_number, refused));
         self.record(number);
         Ok(())
+    }
+
+    /// Decides on a log line that the client causes. Returns the number of those left out before.
+    pub(super) fn line(&self, message: &'static str) -> Option<u64> {
+        self.service.core.lines.admit(self.lists.peer(), message)
     }
 
     /// The client cannot read the workload. The end of the stream acknowledges its refusal.
     fn workload_refused(&self, nack: &Nack) -> Status {
         let (reason, field) = (shortened(&nack.reason), shortened(&nack.field_path));
         self.service.core.metrics.nacked("workload");
-        tracing::warn!(workload = %self.key, ?reason, ?field, "client refused the workload");
+        if let Some(left_out) = self.line("client refused the workload") {
+            tracing::warn!(
+                workload = %self.key, ?reason, ?field, left_out,
+                "client refused the workload"
+            );
+        }
         Status::aborted("the client refused the workload")
     }
 

@@ -77,7 +77,9 @@ impl Session {
     /// A port that cannot be watched is denied, so that the client need not guess; its other ports
     /// are not affected.
     fn refusal(&self, port: NonZeroU16, error: LookupError) -> Payload {
-        tracing::warn!(workload = %self.key, port, %error, "subscription refused");
+        if let Some(left_out) = self.line("subscription refused") {
+            tracing::warn!(workload = %self.key, port, %error, left_out, "subscription refused");
+        }
         let owner = Owner::Default(DefaultPolicy::Deny);
         let denial = Arc::new(Core::denied(owner, Denied::PolicyPending));
         let encoding = self.service.encoding(&denial, &self.features);
