@@ -98,7 +98,12 @@ impl ConnectionService for Port {
     fn refused(&self, _: SocketAddr, reason: &ConnectionRefusal) {
         self.metrics.connection_refused(match reason {
             ConnectionRefusal::TooMany => "too_many",
-            other => other.label(),
+            ConnectionRefusal::Policy(_)
+            | ConnectionRefusal::Revoked
+            | ConnectionRefusal::Silent
+            | ConnectionRefusal::Handshakes
+            | ConnectionRefusal::Handshake(_)
+            | ConnectionRefusal::Unused => reason.label(),
         });
     }
 

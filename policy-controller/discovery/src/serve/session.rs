@@ -89,8 +89,7 @@ impl Session {
         };
         call.received();
         // What is done once or seldom is boxed, so that a watch that waits does not hold room for it.
-        let mut session = Box::pin(Self::open(service, hello, (peer, &caller))).await?;
-        Box::pin(session.sync_declared_ports()).await?;
+        let mut session = Box::pin(Self::begin(service, hello, (peer, &caller))).await?;
         let mut open = true;
         let mut seen = session.service.core.policies.seen();
         loop {
@@ -148,6 +147,17 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// A session that knows the ports that its workload declares.
+    async fn begin(
+        service: Encodings,
+        hello: Hello,
+        client: (Peer, &Caller),
+    ) -> Result<Self, Status> {
+        let mut session = Self::open(service, hello, client).await?;
+        session.sync_declared_ports().await?;
+        Ok(session)
     }
 
     async fn open(

@@ -89,7 +89,11 @@ impl ConnectionService for Port {
         self.service.metrics.refused(match reason {
             // A client that sends nothing has not made its handshake.
             ConnectionRefusal::Silent | ConnectionRefusal::Handshakes => "handshake",
-            other => other.label(),
+            ConnectionRefusal::Policy(_)
+            | ConnectionRefusal::TooMany
+            | ConnectionRefusal::Revoked
+            | ConnectionRefusal::Handshake(_)
+            | ConnectionRefusal::Unused => reason.label(),
         });
     }
 

@@ -11,6 +11,7 @@ use policy_engine::handles::Policies;
 use policy_proto::messages::watch_response::Kind as Answer;
 use policy_proto::messages::{Subscribe, Unsubscribe, WatchResponse};
 use policy_server::Allowance;
+use policy_server::log::ClientLines;
 use prost::Message;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::AtomicU64;
@@ -22,6 +23,8 @@ fn core(policies: Policies) -> Arc<Core> {
         streams: Allowance::new(config.max_streams_per_peer),
         lookups: Allowance::new(config.max_lookups_per_peer),
         access: Authorizer::new(AuthzConfig::default(), metrics.access.clone(), None),
+        reported: reported::room(),
+        lines: ClientLines::default(),
         config,
         metrics,
         applied: AckRegistry::default(),
