@@ -99,6 +99,9 @@ pub struct RouteAdmission {
     pub wildcards: bool,
     /// Namespaces whose roots count; empty: every one.
     pub root_namespaces: Vec<Arc<str>>,
+    /// True if claims count only if the status of their root records them: the rules that the object
+    /// states cannot be read.
+    pub recorded_only: bool,
     /// Fields whose value is not known, so that the strict one counts.
     pub unknown: Vec<UnknownValue>,
 }

@@ -248,11 +248,14 @@ const ROUTE_ADMISSION_POLICY: KindSpec = KindSpec {
     scope: Scope::Cluster,
     watched: Watched::IfPresent,
     contributes: false,
+    claims: route_admission_policy::claims,
     remarks: route_admission_policy::remarks,
     definition: Some(route_admission_policy::definition),
-    ..policy(ours("RouteAdmissionPolicy", "routeadmissionpolicies", &["rap"]), FIRST, |it| {
-        unclaimed(route_admission_policy::read(it))
-    })
+    ..policy(
+        ours("RouteAdmissionPolicy", "routeadmissionpolicies", &["rap"]),
+        FIRST,
+        route_admission_policy::read,
+    )
 };
 
 const EXTERNAL_WORKLOAD: KindSpec = KindSpec {

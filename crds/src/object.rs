@@ -2,7 +2,7 @@
 
 use crate::resource::{
     GrantClaims, PathPrefix, PolicyTarget, PortRef, RateLimitNumbers, Recorded, Resource,
-    RouteClaims, ServerRef, WorkloadSelector,
+    RouteAdmission, RouteClaims, ServerRef, WorkloadSelector,
 };
 use policy_core::HostPattern;
 use std::collections::BTreeMap;
@@ -149,6 +149,8 @@ pub enum Claims {
         /// The addresses that could be read.
         addresses: Vec<IpAddr>,
     },
+    /// The rules that its status records, under which the claims stay that statuses record.
+    RouteAdmission(RouteAdmission),
     /// The limit of a Server, which keeps its place among the limits there.
     RateLimit {
         /// Name of the Server; unreadable: it may have been any one of the namespace.

@@ -1,8 +1,8 @@
 //! RouteAdmissionPolicy (docs/spec/delegation.md, *Claims*): the object `default` alone counts.
 
 use crate::kind::Kind;
-use crate::object::FieldError;
-use crate::parse::input::Input;
+use crate::object::{Claims, FieldError};
+use crate::parse::input::{Draft, Input};
 use crate::parse::name::is_dns_label;
 use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use crate::render::conditions::conditions;
@@ -24,7 +24,37 @@ const OWNERSHIP: [(&str, NamespaceOwnership); 2] = [
 ];
 const WILDCARDS: [(&str, bool); 2] = [("WildcardsDisallowed", false), ("WildcardsAllowed", true)];
 
-pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
+pub(super) fn read(input: &Input<'_>) -> Draft {
+    (rules(input), Claims::RouteAdmission(recorded(input)))
+}
+
+/// The rules of an object whose file can no longer be read: those that it stated.
+pub(super) fn claims(resource: Option<&Resource>) -> Claims {
+    Claims::RouteAdmission(match resource {
+        Some(Resource::RouteAdmission(rules)) => rules.clone(),
+        Some(_) | None => RouteAdmission { recorded_only: true, ..RouteAdmission::default() },
+    })
+}
+
+/// The rules that the status records. An object that becomes invalid keeps them, because the strict ones
+/// would hand the paths of some namespaces to others, and every namespace would have roots.
+fn recorded(input: &Input<'_>) -> RouteAdmission {
+    let status = input.root.get("status").and_then(|status| status.value().get("routeAdmission"));
+    let is = |field: &str, lax: &str| {
+        status.and_then(|rules| rules.get(field)).and_then(Value::as_str) == Some(lax)
+    };
+    let [(_, strict), (lax, shared)] = OWNERSHIP;
+    let [_, (allowed, _)] = WILDCARDS;
+    RouteAdmission {
+        ownership: if is("namespaceOwnership", lax) { shared } else { strict },
+        wildcards: is("wildcardPolicy", allowed),
+        root_namespaces: Vec::new(),
+        recorded_only: true,
+        unknown: Vec::new(),
+    }
+}
+
+fn rules(input: &Input<'_>) -> Option<Resource> {
     let name = &input.meta.key.name;
     if **name != *NAME {
         let rule = format!("the one that counts is named `{NAME}`");
@@ -45,6 +75,7 @@ pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
         ownership: ownership?,
         wildcards: wildcards?,
         root_namespaces: root_namespaces?,
+        recorded_only: false,
         unknown,
     }))
 }

@@ -27,6 +27,10 @@ pub(super) fn refusal_words(
         ClaimRefusal::NamespaceNotAllowed => {
             (Reason::RootNotAllowedInNamespace, admission("roots in the namespace"))
         }
+        ClaimRefusal::PolicyInvalid => {
+            let words = "the RouteAdmissionPolicy `default` is invalid, and admits no new claim";
+            (Reason::RootNotAllowedInNamespace, words.to_owned())
+        }
         ClaimRefusal::WildcardNotAllowed => (Reason::WildcardNotAllowed, admission("wildcards")),
         ClaimRefusal::NotAssumed => {
             let words = "claims of other namespaces are not known, and --assume-claims does not name \

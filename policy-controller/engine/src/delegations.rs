@@ -3,7 +3,7 @@
 use crate::desired_conditions::StatusFields;
 use crate::query::delegation_state::{DelegationEntry, DelegationState};
 use crate::resolve::delegation::EFFECTIVE;
-use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Body, Claims, Invalid, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -67,6 +67,9 @@ impl DelegationTable {
         }
         Some(match &object.body {
             Body::Valid(Resource::RouteAdmission(rules)) => StatusFields::admission(rules),
+            Body::Invalid(Invalid { claims: Claims::RouteAdmission(rules), .. }) => {
+                StatusFields::admission(rules)
+            }
             Body::Valid(_) | Body::Invalid(_) => StatusFields::admission(&Default::default()),
         })
     }

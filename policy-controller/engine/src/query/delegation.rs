@@ -166,6 +166,8 @@ pub enum ClaimRefusal {
     AlreadyClaimed(ObjectKey),
     /// Roots are not allowed in the namespace.
     NamespaceNotAllowed,
+    /// The RouteAdmissionPolicy is invalid, and the claim is not among those that were admitted before.
+    PolicyInvalid,
     /// Wildcards are not allowed.
     WildcardNotAllowed,
     /// Claims of other namespaces are not known, and no flag assumes that there are none.
@@ -349,6 +351,7 @@ impl HostClaim {
             }
             ClaimState::Inactive(
                 ClaimRefusal::NamespaceNotAllowed
+                | ClaimRefusal::PolicyInvalid
                 | ClaimRefusal::WildcardNotAllowed
                 | ClaimRefusal::NotAssumed,
             ) => false,

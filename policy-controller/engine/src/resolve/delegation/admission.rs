@@ -3,7 +3,7 @@
 use crate::incremental::{Context, query};
 use crate::query::delegation::AdmissionRules;
 use policy_crds::resource::RouteAdmission;
-use policy_crds::{Body, Kind, ObjectKey, Resource};
+use policy_crds::{Body, Claims, Invalid, Kind, ObjectKey, Resource};
 use std::sync::Arc;
 
 query!(AdmissionRules, Arc<RouteAdmission>, rules);
@@ -11,8 +11,8 @@ query!(AdmissionRules, Arc<RouteAdmission>, rules);
 /// The name of the RouteAdmissionPolicy that counts.
 pub(crate) const EFFECTIVE: &str = "default";
 
-/// The rules of the policy in effect. Where it is absent or invalid they are the strict ones, never
-/// those of an earlier version.
+/// The rules of the policy in effect. Where it is absent they are the strict ones. Where it is invalid
+/// they are those that its status records, and no claim is admitted that was not before.
 fn rules(_: &AdmissionRules, cx: &mut Context<'_>) -> Arc<RouteAdmission> {
     let key = ObjectKey {
         kind: Kind::RouteAdmissionPolicy,
@@ -21,6 +21,9 @@ fn rules(_: &AdmissionRules, cx: &mut Context<'_>) -> Arc<RouteAdmission> {
     };
     match cx.object(&key).map(|object| &object.body) {
         Some(Body::Valid(Resource::RouteAdmission(rules))) => Arc::new(rules.clone()),
+        Some(Body::Invalid(Invalid { claims: Claims::RouteAdmission(rules), .. })) => {
+            Arc::new(rules.clone())
+        }
         Some(Body::Valid(_) | Body::Invalid(_)) | None => Arc::default(),
     }
 }

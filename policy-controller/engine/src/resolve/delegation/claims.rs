@@ -131,7 +131,13 @@ fn claim(
     rules: &RouteAdmission,
 ) -> HostClaim {
     let allowed = &rules.root_namespaces;
-    let state = if !allowed.is_empty() && !allowed.contains(&meta.key.namespace) {
+    let is_recorded = || {
+        let recorded = meta.recorded.as_ref();
+        recorded.is_some_and(|recorded| recorded.claimed_at(host, path).is_some())
+    };
+    let state = if rules.recorded_only && !is_recorded() {
+        ClaimState::Inactive(ClaimRefusal::PolicyInvalid)
+    } else if !allowed.is_empty() && !allowed.contains(&meta.key.namespace) {
         ClaimState::Inactive(ClaimRefusal::NamespaceNotAllowed)
     } else if matches!(host, HostPattern::Suffix(_)) && !rules.wildcards {
         ClaimState::Inactive(ClaimRefusal::WildcardNotAllowed)

@@ -143,7 +143,9 @@ fn said(words: BTreeSet<&str>) -> String {
 pub(super) fn reason_of(refusal: &ClaimRefusal) -> Reason {
     match refusal {
         ClaimRefusal::AlreadyClaimed(_) => Reason::HostAlreadyClaimed,
-        ClaimRefusal::NamespaceNotAllowed => Reason::RootNotAllowedInNamespace,
+        ClaimRefusal::NamespaceNotAllowed | ClaimRefusal::PolicyInvalid => {
+            Reason::RootNotAllowedInNamespace
+        }
         ClaimRefusal::WildcardNotAllowed => Reason::WildcardNotAllowed,
         ClaimRefusal::NotAssumed => Reason::HostNotAssumed,
     }
@@ -162,6 +164,11 @@ pub(super) fn words_of(claim: &HostClaim, refusal: &ClaimRefusal) -> String {
         }
         ClaimRefusal::NamespaceNotAllowed => {
             "the RouteAdmissionPolicy allows no roots in the namespace".to_owned()
+        }
+        ClaimRefusal::PolicyInvalid => {
+            "the RouteAdmissionPolicy is invalid: until it is corrected no \
+                                        claim counts that its rules did not admit before"
+                .to_owned()
         }
         ClaimRefusal::WildcardNotAllowed => {
             format!("the RouteAdmissionPolicy allows no wildcards such as {host}")
