@@ -303,7 +303,7 @@ fn every_rule_of_a_binding_is_checked() {
 fn an_invalid_binding_keeps_its_server_bound() {
     for kind in ["HttpRouteBinding", "GrpcServiceBinding"] {
         let server = |spec: &str| match claims(object(OURS, kind, spec)) {
-            Claims::Binding { server } => server.map(|name| name.to_string()),
+            Claims::Binding(claims) => claims.server.map(|name| name.to_string()),
             other => panic!("{other:?}"),
         };
         assert_eq!(server("targetRef: {kind: Server, name: web}").as_deref(), Some("web"));
