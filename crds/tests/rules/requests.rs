@@ -604,7 +604,7 @@ fn an_invalid_group_keeps_the_conditions_that_can_be_read() {
         [of(path("/b"), &[]), of(None, &[http::Method::POST]), of(None, &[]), of(path("/f"), &[])];
     assert_eq!(found.unreadable, unreadable);
     assert_eq!((found.group.routes.len(), found.narrower), (2, false));
-    let found = kept("routes: [{path: /a}], header: []");
+    let found = kept("routes: [{path: /a}]\nheader: []");
     assert_eq!((found.group.routes.len(), found.unreadable, found.narrower), (1, vec![], true));
     for spec in ["routes: []", "routes: 5", "route: [{path: /a}]"] {
         assert_eq!(kept(spec).unreadable, [GroupRouteClaims::default()], "{spec}");
