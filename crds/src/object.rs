@@ -1,8 +1,8 @@
 //! An object as the index holds it: metadata, and a body that is valid or keeps its claims.
 
 use crate::resource::{
-    GrantClaims, PathPrefix, PolicyTarget, PortRef, RateLimitNumbers, Recorded, Resource,
-    RouteAdmission, RouteClaims, ServerRef, WorkloadSelector,
+    BindingClaims, GrantClaims, GroupClaims, PathPrefix, PolicyTarget, PortRef, RateLimitNumbers,
+    Recorded, Resource, RouteAdmission, RouteClaims, ServerRef, ServiceClaims, WorkloadSelector,
 };
 use policy_core::HostPattern;
 use std::collections::BTreeMap;
@@ -126,11 +126,13 @@ pub enum Claims {
         /// The Servers, if readable.
         server: Option<ServerRef>,
     },
-    /// The Server that it binds routes to, which stays bound to routes.
-    Binding {
-        /// Name of the Server; unreadable: it may have been any one of the namespace.
-        server: Option<Arc<str>>,
-    },
+    /// The Server that it binds routes to, which stays bound to routes, and the requests that it denies
+    /// there.
+    Binding(Box<BindingClaims>),
+    /// The requests that it describes, which are denied where it is bound.
+    HttpRouteGroup(Box<GroupClaims>),
+    /// The calls that it describes, which are denied where it is bound.
+    GrpcService(Box<ServiceClaims>),
     /// The target whose requests are not forwarded without its changes.
     HeaderRewrite {
         /// Its target, if readable.

@@ -10,8 +10,8 @@ use crate::target::PolicyTarget;
 use http::{HeaderName, HeaderValue, Method};
 use policy_core::filter::{HeaderRewrite, Streams, Timeouts};
 use policy_core::{
-    EffectCondition, HeaderCondition, HeaderMatch, HostPattern, QueryMatch, RequestMatch,
-    SegmentCondition,
+    EffectCondition, HeaderCondition, HeaderMatch, HostPattern, PathPattern, QueryMatch,
+    RequestMatch, SegmentCondition,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,6 +93,65 @@ impl GroupRoute {
     }
 }
 
+/// The parts of an invalid [`HttpRouteGroup`] that could be read. It permits nothing, and nothing that it
+/// may have been meant to refuse is permitted by others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupClaims {
+    /// The elements that could be read, and the predicates. Its routes keep their place, and deny.
+    pub group: HttpRouteGroup,
+    /// Of each other element, the conditions that could be read. They deny before every other route.
+    pub unreadable: Vec<GroupRouteClaims>,
+    /// True if predicates of the group could not be read: each of its routes may have been narrower, so
+    /// that all of them deny before every other route.
+    pub narrower: bool,
+}
+
+impl GroupClaims {
+    /// The claims of a group that was valid; `None`: of one of which nothing could be read.
+    pub(crate) fn of(group: Option<&HttpRouteGroup>) -> Self {
+        let (routes, headers, query, delegated_from) = (vec![], vec![], vec![], vec![]);
+        let nothing = || HttpRouteGroup { routes, headers, query, delegated_from };
+        let unreadable = match group {
+            Some(_) => Vec::new(),
+            None => vec![GroupRouteClaims::default()],
+        };
+        Self { group: group.cloned().unwrap_or_else(nothing), unreadable, narrower: false }
+    }
+}
+
+/// The conditions that could be read of a route of a group. The default matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupRouteClaims {
+    /// Its path; absent: any.
+    pub path: Option<GroupPath>,
+    /// Its methods; empty: any.
+    pub methods: Vec<Method>,
+    /// Header predicates.
+    pub headers: Vec<HeaderMatch>,
+    /// Query parameter predicates.
+    pub query: Vec<QueryMatch>,
+}
+
+impl GroupRouteClaims {
+    /// The requests that meet these conditions.
+    pub fn matches(&self) -> Vec<RequestMatch> {
+        let patterns = match &self.path {
+            Some(path) => path.patterns(),
+            None => vec![PathPattern::prefix("/")],
+        };
+        let any = self.methods.is_empty().then_some(None);
+        let methods = self.methods.iter().cloned().map(Some).chain(any);
+        let of_method = |method: Option<Method>| {
+            let request = |path| {
+                let (headers, query) = (self.headers.clone(), self.query.clone());
+                RequestMatch::new(path, method.clone(), headers, query)
+            };
+            patterns.iter().cloned().map(request).collect::<Vec<_>>()
+        };
+        methods.flat_map(of_method).collect()
+    }
+}
+
 /// True if both lists have the same elements, each of which is there once.
 fn same<T: PartialEq>(one: &[T], other: &[T]) -> bool {
     one.len() == other.len() && one.iter().all(|item| other.contains(item))
@@ -107,6 +166,30 @@ pub struct HttpRouteBinding {
     pub groups: Vec<ObjectKey>,
     /// Hosts; empty: every host.
     pub hostnames: Vec<HostPattern>,
+}
+
+/// The parts of an invalid binding that could be read. It permits nothing, and its Server stays bound to
+/// routes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindingClaims {
+    /// Name of the Server; unreadable: it may have been any one of the namespace.
+    pub server: Option<Arc<str>>,
+    /// The groups or services that could be read. Their routes deny.
+    pub named: Vec<ObjectKey>,
+    /// True if one could not be read: it may have described any request.
+    pub unread: bool,
+    /// The hosts that could be read; empty: every host.
+    pub hostnames: Vec<HostPattern>,
+    /// True if a host could not be read: it may have been any host.
+    pub any_host: bool,
+}
+
+impl BindingClaims {
+    /// The claims of a binding of which nothing could be read.
+    pub(crate) fn of_nothing() -> Self {
+        let (named, hostnames) = (Vec::new(), Vec::new());
+        Self { server: None, named, unread: true, hostnames, any_host: true }
+    }
 }
 
 /// HttpRouteClass: some of the routes that are bound to a Server.
@@ -125,6 +208,26 @@ pub struct GrpcService {
     pub service: Arc<str>,
     /// Methods, each once; empty: all that the service has.
     pub methods: Vec<GrpcServiceMethod>,
+}
+
+/// The parts of an invalid [`GrpcService`] that could be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceClaims {
+    /// The service with the methods that could be read, which keep their place, and deny.
+    pub service: Option<GrpcService>,
+    /// Of each other method, what could be read. It denies before every other route.
+    pub unreadable: Vec<RequestMatch>,
+}
+
+impl ServiceClaims {
+    /// The claims of a service that was valid; `None`: of one of which nothing could be read.
+    pub(crate) fn of(service: Option<&GrpcService>) -> Self {
+        let unreadable = match service {
+            Some(_) => Vec::new(),
+            None => vec![RequestMatch::grpc(None, None)],
+        };
+        Self { service: service.cloned(), unreadable }
+    }
 }
 
 /// A method of a [`GrpcService`].

@@ -21,9 +21,10 @@ pub use crate::path::PathPrefix;
 pub use crate::ports::PortRef;
 pub use crate::recorded::{Recorded, RecordedConnection, RecordedOrphan};
 pub use crate::requests::{
-    GroupEntry, GroupInclude, GroupRoute, GrpcService, GrpcServiceBinding, GrpcServiceClass,
-    GrpcServiceMethod, HeaderRewritePolicy, HeaderRewriteRule, HttpRouteBinding, HttpRouteClass,
-    HttpRouteGroup, TimeoutPolicy,
+    BindingClaims, GroupClaims, GroupEntry, GroupInclude, GroupRoute, GroupRouteClaims,
+    GrpcService, GrpcServiceBinding, GrpcServiceClass, GrpcServiceMethod, HeaderRewritePolicy,
+    HeaderRewriteRule, HttpRouteBinding, HttpRouteClass, HttpRouteGroup, ServiceClaims,
+    TimeoutPolicy,
 };
 pub use crate::route_selector::{
     Inexpressible, LabelKey, RouteLabels, RouteSelector, SelectableRoute, Selection,

@@ -8,7 +8,7 @@ use crate::parse::input::Input;
 use crate::parse::target::namespaced;
 use crate::reader::{AllowedFields, Fields, JsonNode, quote};
 use crate::render::schema::{any_namespace, at_most, list_of, object, text_up_to};
-use crate::resource::Resource;
+use crate::resource::{BindingClaims, Resource};
 use crate::spec::{Field, ObjectReference, ReferenceTarget};
 use serde_json::Value;
 use std::sync::Arc;
@@ -23,7 +23,19 @@ pub(super) fn server(spec: &Fields<'_>) -> Option<Arc<str>> {
 
 /// The claims of a valid binding, or without one, of an object that cannot be read.
 pub(super) fn claims(resource: Option<&Resource>) -> Claims {
-    Claims::Binding { server: resource.and_then(named_server).cloned() }
+    let valid = BindingClaims { unread: false, any_host: false, ..BindingClaims::of_nothing() };
+    Claims::Binding(Box::new(match resource {
+        Some(Resource::HttpRouteBinding(own)) => BindingClaims {
+            server: Some(own.server.clone()),
+            named: own.groups.clone(),
+            hostnames: own.hostnames.clone(),
+            ..valid
+        },
+        Some(Resource::GrpcServiceBinding(own)) => {
+            BindingClaims { server: Some(own.server.clone()), named: own.services.clone(), ..valid }
+        }
+        Some(_) | None => BindingClaims::of_nothing(),
+    }))
 }
 
 fn named_server(resource: &Resource) -> Option<&Arc<str>> {
@@ -36,13 +48,13 @@ fn named_server(resource: &Resource) -> Option<&Arc<str>> {
     }
 }
 
-/// The Server of a binding, valid or not, and the objects that a valid one names.
+/// The Server of a binding and the objects that it names, valid or not.
 pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
     let (server, named) = match &object.body {
         Body::Valid(Resource::HttpRouteBinding(own)) => (Some(&own.server), &own.groups[..]),
         Body::Valid(Resource::GrpcServiceBinding(own)) => (Some(&own.server), &own.services[..]),
-        Body::Invalid(Invalid { claims: Claims::Binding { server }, .. }) => {
-            (server.as_ref(), &[][..])
+        Body::Invalid(Invalid { claims: Claims::Binding(claims), .. }) => {
+            (claims.server.as_ref(), &claims.named[..])
         }
         Body::Valid(_) | Body::Invalid(_) => (None, &[][..]),
     };
@@ -56,30 +68,32 @@ pub(super) fn include(to: &ObjectKey) -> ObjectReference {
     ObjectReference { field: Field::Include, what: ReferenceTarget::One(to.clone()) }
 }
 
-/// The objects of this kind in the field `name` of the spec.
+/// The objects of this kind in the field `name` of the spec that can be read, and whether these are all.
 pub(super) fn references_in(
     spec: &Fields<'_>,
     name: &str,
     kind: Kind,
     input: &Input<'_>,
-) -> Option<Vec<ObjectKey>> {
-    let node = spec.require(name)?;
-    let list = node.list_up_to(MAX_REFERENCES)?;
+) -> (Vec<ObjectKey>, bool) {
+    let Some(node) = spec.require(name) else { return (Vec::new(), false) };
+    let Some(list) = node.list_up_to(MAX_REFERENCES) else { return (Vec::new(), false) };
     if list.is_empty() {
         node.error(format!("must not be empty, name at least one {}", kind.as_str()));
-        return None;
+        return (Vec::new(), false);
     }
-    node.clean(|_| {
-        let mut keys: Vec<ObjectKey> = Vec::new();
-        for node in &list {
-            let Some(key) = reference(node, kind, &input.meta.key) else { continue };
-            if keys.contains(&key) {
-                node.error(format!("{} is named twice", quote(&key.name)));
-            }
-            keys.push(key);
+    let (mut keys, mut all): (Vec<ObjectKey>, bool) = (Vec::new(), true);
+    for node in &list {
+        let Some(key) = node.clean(|node| reference(node, kind, &input.meta.key)) else {
+            all = false;
+            continue;
+        };
+        if keys.contains(&key) {
+            node.error(format!("{} is named twice", quote(&key.name)));
+            continue;
         }
-        Some(keys)
-    })
+        keys.push(key);
+    }
+    (keys, all)
 }
 
 /// The object of this kind that a mapping names, seen from `own`.

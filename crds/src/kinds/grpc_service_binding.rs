@@ -8,19 +8,23 @@ use crate::reader::AllowedFields;
 use crate::render::definition::Definition;
 use crate::render::profile::Profile;
 use crate::render::schema::{local_reference, object};
-use crate::resource::{GrpcServiceBinding, Resource};
+use crate::resource::{BindingClaims, GrpcServiceBinding, Resource};
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let Some(spec) = input.spec(AllowedFields::Only(&["targetRef", "serviceRefs"])) else {
-        return (None, Claims::Binding { server: None });
+        return (None, binding::claims(None));
     };
     let server = binding::server(&spec);
-    let claims = Claims::Binding { server: server.clone() };
-    let services = binding::references_in(&spec, "serviceRefs", Kind::GrpcService, input);
-    let binding = server.zip(services).map(|(server, services)| {
-        Resource::GrpcServiceBinding(GrpcServiceBinding { server, services })
-    });
-    (binding, claims)
+    let (services, all) = binding::references_in(&spec, "serviceRefs", Kind::GrpcService, input);
+    if spec.errors().count() == 0
+        && let Some(server) = server
+    {
+        let own = GrpcServiceBinding { server, services };
+        return (Some(Resource::GrpcServiceBinding(own)), Claims::Nothing);
+    }
+    let (hostnames, unread) = (Vec::new(), !all);
+    let claims = BindingClaims { server, named: services, unread, hostnames, any_host: false };
+    (None, Claims::Binding(Box::new(claims)))
 }
 
 pub(super) fn definition(_: Profile) -> Definition {

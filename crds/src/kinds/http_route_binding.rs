@@ -9,22 +9,34 @@ use crate::reader::AllowedFields;
 use crate::render::definition::Definition;
 use crate::render::profile::Profile;
 use crate::render::schema::{HOST, list_of, local_reference, matching, object, set};
-use crate::resource::{HttpRouteBinding, Resource};
+use crate::resource::{BindingClaims, HttpRouteBinding, Resource};
 use serde_json::json;
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let known = &["targetRef", "routeRefs", "hostnames"];
     let Some(spec) = input.spec(AllowedFields::Only(known)) else {
-        return (None, Claims::Binding { server: None });
+        return (None, binding::claims(None));
     };
     let server = binding::server(&spec);
-    let claims = Claims::Binding { server: server.clone() };
-    let groups = binding::references_in(&spec, "routeRefs", Kind::HttpRouteGroup, input);
-    let (hostnames, all) = hostnames(&spec);
-    let binding = server.zip(groups).filter(|_| all).map(|(server, groups)| {
-        Resource::HttpRouteBinding(HttpRouteBinding { server, groups, hostnames })
-    });
-    (binding, claims)
+    let (groups, all_groups) =
+        binding::references_in(&spec, "routeRefs", Kind::HttpRouteGroup, input);
+    let (hostnames, all_hosts) = hostnames(&spec);
+    if spec.errors().count() == 0
+        && let Some(server) = server
+    {
+        let own = HttpRouteBinding { server, groups, hostnames };
+        return (Some(Resource::HttpRouteBinding(own)), Claims::Nothing);
+    }
+    // An unknown field may be the misspelt name of one that is absent.
+    let is_misspelt = spec.has_unknown(known) && spec.get("hostnames").is_none();
+    let claims = BindingClaims {
+        server,
+        named: groups,
+        unread: !all_groups,
+        hostnames,
+        any_host: !all_hosts || is_misspelt,
+    };
+    (None, Claims::Binding(Box::new(claims)))
 }
 
 pub(super) fn definition(_: Profile) -> Definition {

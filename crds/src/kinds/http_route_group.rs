@@ -4,11 +4,13 @@ mod definition;
 mod entry;
 
 use super::{binding, consent};
-use crate::object::{Body, Object, ObjectKey};
-use crate::parse::input::Input;
-use crate::parse::values::{headers, query};
+use crate::object::{Body, Claims, Invalid, Object, ObjectKey};
+use crate::parse::input::{Draft, Input};
+use crate::parse::values::{readable_headers, readable_query};
 use crate::reader::{AllowedFields, Fields, JsonNode, quote};
-use crate::resource::{GroupEntry, GroupRoute, HttpRouteGroup, Resource};
+use crate::resource::{
+    GroupClaims, GroupEntry, GroupRoute, GroupRouteClaims, HttpRouteGroup, Resource,
+};
 use crate::spec::ObjectReference;
 use http::Method;
 
@@ -17,26 +19,40 @@ pub(super) use definition::definition;
 /// The fields of the spec.
 const SPEC: &[&str] = &["routes", "headers", "queryParams", "delegatedFrom"];
 
-pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
-    let spec = input.spec(AllowedFields::Only(SPEC))?;
-    let headers = headers(&spec);
-    let query = query(&spec);
+pub(super) fn read(input: &Input<'_>) -> Draft {
+    let Some(spec) = input.spec(AllowedFields::Only(SPEC)) else { return (None, claims(None)) };
+    let (headers, all_headers) = readable_headers(&spec);
+    let (query, all_query) = readable_query(&spec);
     let delegated_from = match spec.get("delegatedFrom") {
-        Some(node) => consent::list(&node),
-        None => Some(Vec::new()),
+        Some(node) => consent::list(&node).unwrap_or_default(),
+        None => Vec::new(),
     };
-    let routes = entries(&spec, &input.meta.key);
-    Some(Resource::HttpRouteGroup(HttpRouteGroup {
-        routes: routes?,
-        headers: headers?,
-        query: query?,
-        delegated_from: delegated_from?,
-    }))
+    let (routes, unreadable) = entries(&spec, &input.meta.key);
+    let group = HttpRouteGroup { routes, headers, query, delegated_from };
+    if spec.errors().count() == 0 {
+        return (Some(Resource::HttpRouteGroup(group)), Claims::Nothing);
+    }
+    // An unknown field may be the misspelt name of predicates.
+    let narrower = !all_headers || !all_query || spec.has_unknown(SPEC);
+    (None, Claims::HttpRouteGroup(Box::new(GroupClaims { group, unreadable, narrower })))
 }
 
-/// The groups that it includes. An invalid group has no routes, so that it names none.
+/// The claims of a group that was valid, or without one, of an object that cannot be read.
+pub(super) fn claims(resource: Option<&Resource>) -> Claims {
+    let group = match resource {
+        Some(Resource::HttpRouteGroup(group)) => Some(group),
+        Some(_) | None => None,
+    };
+    Claims::HttpRouteGroup(Box::new(GroupClaims::of(group)))
+}
+
+/// The groups that it includes, valid or not.
 pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
-    let Body::Valid(Resource::HttpRouteGroup(group)) = &object.body else { return Vec::new() };
+    let group = match &object.body {
+        Body::Valid(Resource::HttpRouteGroup(group)) => group,
+        Body::Invalid(Invalid { claims: Claims::HttpRouteGroup(claims), .. }) => &claims.group,
+        Body::Valid(_) | Body::Invalid(_) => return Vec::new(),
+    };
     let included = group.routes.iter().filter_map(|entry| match entry {
         GroupEntry::Include(include) => Some(&include.group),
         GroupEntry::Route(_) => None,
@@ -44,24 +60,28 @@ pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
     included.map(binding::include).collect()
 }
 
-fn entries(spec: &Fields<'_>, own: &ObjectKey) -> Option<Vec<GroupEntry>> {
-    let node = spec.require("routes")?;
-    let list = node.list_up_to(entry::MAX_ENTRIES)?;
+/// The elements that can be read, and of each other one, the conditions that can.
+fn entries(spec: &Fields<'_>, own: &ObjectKey) -> (Vec<GroupEntry>, Vec<GroupRouteClaims>) {
+    // Where no element can be read, any may have been meant.
+    let nothing = || (Vec::new(), vec![GroupRouteClaims::default()]);
+    let Some(node) = spec.require("routes") else { return nothing() };
+    let Some(list) = node.list_up_to(entry::MAX_ENTRIES) else { return nothing() };
     if list.is_empty() {
         node.error("must not be empty: a group without routes matches nothing");
-        return None;
+        return nothing();
     }
-    node.clean(|_| {
-        let mut entries: Vec<(GroupEntry, &JsonNode<'_>)> = Vec::new();
-        for item in &list {
-            let Some(entry) = entry::read(item, own) else { continue };
-            for (other, place) in &entries {
-                check_pair(&entry, item, other, place);
-            }
-            entries.push((entry, item));
+    let mut entries: Vec<(GroupEntry, &JsonNode<'_>)> = Vec::new();
+    let mut unreadable = Vec::new();
+    for item in &list {
+        let (entry, conditions) = entry::read(item, own);
+        unreadable.extend(conditions);
+        let Some(entry) = entry else { continue };
+        for (other, place) in &entries {
+            check_pair(&entry, item, other, place);
         }
-        Some(entries.into_iter().map(|(entry, _)| entry).collect())
-    })
+        entries.push((entry, item));
+    }
+    (entries.into_iter().map(|(entry, _)| entry).collect(), unreadable)
 }
 
 /// Reports an element that repeats an earlier one.

@@ -15,11 +15,10 @@ pub(super) const HTTP_ROUTE_GROUP: KindSpec = KindSpec {
     references: &[include("spec.routes.routeGroupRef", &[Kind::HttpRouteGroup])],
     // It is found by reference.
     of_ports: false,
+    claims: http_route_group::claims,
     references_of: http_route_group::references,
     definition: Some(http_route_group::definition),
-    ..requests(ours("HttpRouteGroup", "httproutegroups", &["hrg"]), |it| {
-        unclaimed(http_route_group::read(it))
-    })
+    ..requests(ours("HttpRouteGroup", "httproutegroups", &["hrg"]), http_route_group::read)
 };
 
 pub(super) const HTTP_ROUTE_BINDING: KindSpec = KindSpec {
@@ -47,8 +46,9 @@ pub(super) const HTTP_ROUTE_CLASS: KindSpec = KindSpec {
 pub(super) const GRPC_SERVICE: KindSpec = KindSpec {
     // It is found by reference.
     of_ports: false,
+    claims: grpc_service::claims,
     definition: Some(grpc_service::definition),
-    ..requests(ours("GrpcService", "grpcservices", &["gs"]), |it| unclaimed(grpc_service::read(it)))
+    ..requests(ours("GrpcService", "grpcservices", &["gs"]), grpc_service::read)
 };
 
 pub(super) const GRPC_SERVICE_BINDING: KindSpec = KindSpec {

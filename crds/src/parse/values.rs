@@ -11,13 +11,7 @@ use policy_core::{HeaderMatch, Pattern, QueryMatch, ValueMatch};
 const CANONICAL_HOST: &str = "the header `host` is compared with the canonical host, in lower case and \
                               without a port; name hosts in `hostnames`";
 
-/// `headers`; absent and empty require nothing.
-pub(crate) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
-    let (headers, all) = readable_headers(fields);
-    all.then_some(headers)
-}
-
-/// The headers that can be read, and whether these are all.
+/// The `headers` that can be read, and whether these are all. Absent and empty require nothing.
 pub(crate) fn readable_headers(fields: &Fields<'_>) -> (Vec<HeaderMatch>, bool) {
     list(
         fields,
@@ -35,13 +29,7 @@ pub(crate) fn readable_headers(fields: &Fields<'_>) -> (Vec<HeaderMatch>, bool) 
     )
 }
 
-/// `queryParams`; absent and empty require nothing.
-pub(crate) fn query(fields: &Fields<'_>) -> Option<Vec<QueryMatch>> {
-    let (query, all) = readable_query(fields);
-    all.then_some(query)
-}
-
-/// The query parameters that can be read, and whether these are all.
+/// The `queryParams` that can be read, and whether these are all. Absent and empty require nothing.
 pub(crate) fn readable_query(fields: &Fields<'_>) -> (Vec<QueryMatch>, bool) {
     list(
         fields,

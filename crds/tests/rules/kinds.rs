@@ -248,7 +248,7 @@ fn an_object_claims_the_same_valid_and_withdrawn() {
         let withdrawn = Object { meta, body: Body::Invalid(invalid) };
         // What an invalid object of these does not do harms nobody.
         let unclaimed = [Kind::HttpRouteClass, Kind::GrpcServiceClass, Kind::TimeoutPolicy];
-        let followed = [Field::Authentication, Field::Backend, Field::Delegate, Field::Include];
+        let followed = [Field::Authentication, Field::Backend, Field::Delegate];
         let claimed = |named: &ObjectReference| {
             !followed.contains(&named.field) && !unclaimed.contains(&key.kind)
         };

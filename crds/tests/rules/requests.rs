@@ -3,8 +3,8 @@
 use crate::support::{check, claims, errors, object, resource, value};
 use policy_core::{PathPattern, SegmentCondition, SegmentOperator};
 use policy_crds::resource::{
-    GroupEntry, GroupPath, GroupRoute, GrpcService, HttpRouteGroup, RouteSelector, SelectableRoute,
-    Selection, TimeoutPolicy, included,
+    GroupEntry, GroupPath, GroupRoute, GroupRouteClaims, GrpcService, HttpRouteGroup,
+    RouteSelector, SelectableRoute, Selection, TimeoutPolicy, included,
 };
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Claims, Field, Kind, Object, ObjectKey, Resource, document, parse};
@@ -303,7 +303,7 @@ fn every_rule_of_a_binding_is_checked() {
 fn an_invalid_binding_keeps_its_server_bound() {
     for kind in ["HttpRouteBinding", "GrpcServiceBinding"] {
         let server = |spec: &str| match claims(object(OURS, kind, spec)) {
-            Claims::Binding { server } => server.map(|name| name.to_string()),
+            Claims::Binding(claims) => claims.server.map(|name| name.to_string()),
             other => panic!("{other:?}"),
         };
         assert_eq!(server("targetRef: {kind: Server, name: web}").as_deref(), Some("web"));
@@ -583,4 +583,50 @@ fn what_cannot_be_read_is_no_group() {
         value("{apiVersion: portcullis.dev/v1alpha1, kind: HTTPRouteGroup, metadata: {name: a}}");
     let error = parse(&other).unwrap_err().to_string();
     assert!(error.contains("did you mean `HttpRouteGroup`?"), "{error}");
+}
+
+#[test]
+fn an_invalid_group_keeps_the_conditions_that_can_be_read() {
+    let kept = |spec: &str| match claims(object(OURS, "HttpRouteGroup", spec)) {
+        Claims::HttpRouteGroup(claims) => *claims,
+        other => panic!("{other:?}"),
+    };
+    let path = |text: &str| Some(GroupPath::parse(text).unwrap());
+    let of = |path, methods: &[http::Method]| {
+        let (headers, query) = (Vec::new(), Vec::new());
+        GroupRouteClaims { path, methods: methods.to_vec(), headers, query }
+    };
+    let found = kept(
+        "routes: [{path: /a}, {path: /b, methods: [GETT]}, {pth: /c, methods: [POST]}, \
+         {routeGroupRef: {nam: d}}, {routeGroupRef: {name: e}, methods: [GET]}, {path: /f, header: []}]",
+    );
+    let unreadable =
+        [of(path("/b"), &[]), of(None, &[http::Method::POST]), of(None, &[]), of(path("/f"), &[])];
+    assert_eq!(found.unreadable, unreadable);
+    assert_eq!((found.group.routes.len(), found.narrower), (2, false));
+    let found = kept("routes: [{path: /a}]\nheader: []");
+    assert_eq!((found.group.routes.len(), found.unreadable, found.narrower), (1, vec![], true));
+    for spec in ["routes: []", "routes: 5", "route: [{path: /a}]"] {
+        assert_eq!(kept(spec).unreadable, [GroupRouteClaims::default()], "{spec}");
+    }
+}
+
+#[test]
+fn an_invalid_binding_keeps_the_groups_and_hosts_that_can_be_read() {
+    let kept = |spec: &str| match claims(object(OURS, "HttpRouteBinding", spec)) {
+        Claims::Binding(claims) => {
+            (claims.named.len(), claims.unread, claims.hostnames.len(), claims.any_host)
+        }
+        other => panic!("{other:?}"),
+    };
+    let server = "targetRef: {kind: Server, name: web}";
+    for (spec, wanted) in [
+        ("routeRefs: [{name: a}, {nam: b}], hostnames: [a.b]", (1, true, 1, false)),
+        ("routeRefs: [{name: a}], hostnames: [a.b, '*']", (1, false, 1, true)),
+        ("routeRefs: [{name: a}], hostname: [a.b]", (1, false, 0, true)),
+        ("routeRef: [{name: a}], hostnames: [a.b]", (0, true, 1, false)),
+    ] {
+        let lines = format!("{server}\n{}", spec.replace("], ", "]\n"));
+        assert_eq!(kept(&lines), wanted, "{spec}");
+    }
 }

@@ -11,6 +11,8 @@
 mod common;
 #[path = "requests/limits.rs"]
 mod limits;
+#[path = "requests/unreadable.rs"]
+mod unreadable;
 
 use common::{NEIGHBOUR, POD, Who, ask, conditions, mesh_tls, policy, server};
 use policy_crds::Kind;

@@ -126,7 +126,7 @@ proptest! {
 #[test]
 fn random_worlds_answer_in_every_way() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let (mut ambiguous, mut unrouted, mut denied) = (0, 0, 0);
+    let (mut ambiguous, mut unrouted, mut denied, mut unreadable) = (0, 0, 0, 0);
     let (mut permitted, mut bounded, mut rewritten) = (0, 0, 0);
     for _ in 0..300 {
         let world = World::read(&bytes().new_tree(&mut runner).unwrap().current());
@@ -136,12 +136,13 @@ fn random_worlds_answer_in_every_way() {
                 Answer::Ambiguous => ambiguous += 1,
                 Answer::NoRoute => unrouted += 1,
                 Answer::Denied => denied += 1,
+                Answer::Unreadable => unreadable += 1,
                 Answer::Permitted(bounds, _) if bounds == Default::default() => permitted += 1,
                 Answer::Permitted(_, rules) if rules.len() < 2 => bounded += 1,
                 Answer::Permitted(..) => rewritten += 1,
             }
         }
     }
-    let all = [ambiguous, unrouted, denied, permitted, bounded, rewritten];
+    let all = [ambiguous, unrouted, denied, unreadable, permitted, bounded, rewritten];
     assert!(all.iter().all(|count| *count > 60), "{all:?}");
 }

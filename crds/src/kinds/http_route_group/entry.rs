@@ -4,9 +4,11 @@ use crate::kind::Kind;
 use crate::kinds::binding;
 use crate::object::ObjectKey;
 use crate::parse::route_label::route_labels;
-use crate::parse::values::{headers, method, query};
+use crate::parse::values::{method, readable_headers, readable_query};
 use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote};
-use crate::resource::{GroupEntry, GroupInclude, GroupPath, GroupRoute, RouteLabels};
+use crate::resource::{
+    GroupEntry, GroupInclude, GroupPath, GroupRoute, GroupRouteClaims, RouteLabels,
+};
 use http::Method;
 
 /// The fields of an element, and those of a route alone.
@@ -19,47 +21,60 @@ pub(super) const MAX_ENTRIES: usize = 256;
 /// The most methods of a route: all there are.
 pub(super) const MAX_METHODS: usize = 9;
 
-pub(super) fn read(node: &JsonNode<'_>, own: &ObjectKey) -> Option<GroupEntry> {
-    let fields = node.fields(AllowedFields::Only(FIELDS))?;
+/// The element, and if some of it cannot be read, the conditions that can. Labels decide what is granted
+/// alone, so that one that cannot be read takes no route from its place.
+pub(super) fn read(
+    node: &JsonNode<'_>,
+    own: &ObjectKey,
+) -> (Option<GroupEntry>, Option<GroupRouteClaims>) {
+    let (fields, known) = node.examined(|node| node.fields(AllowedFields::Only(FIELDS)));
+    let Some(fields) = fields else { return (None, Some(GroupRouteClaims::default())) };
     let labels = match fields.get("labels") {
-        Some(node) => route_labels(&node),
-        None => Some(RouteLabels::new()),
+        Some(node) => route_labels(&node).unwrap_or_default(),
+        None => RouteLabels::new(),
     };
     match (fields.get("path"), fields.get("routeGroupRef")) {
-        (Some(path), None) => route(&fields, &path, labels).map(GroupEntry::Route),
-        (None, Some(node)) => {
-            let group = include(&fields, &node, own);
-            Some(GroupEntry::Include(GroupInclude { group: group?, labels: labels? }))
+        // Any group may have been meant.
+        (None, Some(node)) => match include(&fields, &node, own) {
+            Some(group) => (Some(GroupEntry::Include(GroupInclude { group, labels })), None),
+            None => (None, Some(GroupRouteClaims::default())),
+        },
+        (Some(path), None) => {
+            let (read, whole) = node.examined(|_| conditions(&fields, Some(&path)));
+            let GroupRouteClaims { path: Some(path), methods, headers, query } = read else {
+                return (None, Some(read));
+            };
+            if known && whole {
+                let route = GroupRoute { path, methods, headers, query, labels };
+                return (Some(GroupEntry::Route(route)), None);
+            }
+            (None, Some(GroupRouteClaims { path: Some(path), methods, headers, query }))
         }
-        (Some(_), Some(_)) => {
+        (Some(path), Some(node)) => {
             fields.error(format!("only {} is allowed in one element", one_of(WHICH)));
-            None
+            // Each of both may have been meant alone.
+            match binding::reference(&node, Kind::HttpRouteGroup, own) {
+                Some(group) => {
+                    let include = GroupEntry::Include(GroupInclude { group, labels });
+                    (Some(include), Some(conditions(&fields, Some(&path))))
+                }
+                None => (None, Some(GroupRouteClaims::default())),
+            }
         }
         (None, None) => {
             fields.error(format!("{} is required", one_of(WHICH)));
-            None
+            (None, Some(conditions(&fields, None)))
         }
     }
 }
 
-fn route(
-    fields: &Fields<'_>,
-    path: &JsonNode<'_>,
-    labels: Option<RouteLabels>,
-) -> Option<GroupRoute> {
-    let path = read_path(path);
-    let methods = match fields.get("methods") {
-        Some(node) => methods(&node),
-        None => Some(Vec::new()),
-    };
-    let (headers, query) = (headers(fields), query(fields));
-    Some(GroupRoute {
-        path: path?,
-        methods: methods?,
-        headers: headers?,
-        query: query?,
-        labels: labels?,
-    })
+/// The conditions of a route that can be read.
+fn conditions(fields: &Fields<'_>, path: Option<&JsonNode<'_>>) -> GroupRouteClaims {
+    let path = path.and_then(read_path);
+    let methods = fields.get("methods").and_then(|node| methods(&node)).unwrap_or_default();
+    let (headers, _) = readable_headers(fields);
+    let (query, _) = readable_query(fields);
+    GroupRouteClaims { path, methods, headers, query }
 }
 
 fn read_path(node: &JsonNode<'_>) -> Option<GroupPath> {

@@ -175,7 +175,7 @@ queries! {
     ServerAuthorizationsOf => AuthorizationSet,
     ConstrainedRoutesOf => Arc<[Arc<Route>]>,
     DelegatedRoutesOf => Arc<DelegatedRoutes>,
-    UnreadBindingsIn => bool,
+    UnreadBindingsIn => Arc<[ObjectKey]>,
     OversizedBindingsOf => Arc<BTreeMap<ObjectKey, usize>>,
     BoundRoutesOf => Arc<BoundRoutes>,
     ClassSelectionOf => Arc<ClassSelection>,

@@ -40,6 +40,9 @@ pub(crate) struct DescribedRoutes {
     /// The references that could not be followed. If there is one, nothing is granted on any of the
     /// routes.
     pub(crate) faults: Vec<IncludeFault>,
+    /// The conditions that could be read of routes that cannot be read whole. They deny before every
+    /// other route.
+    pub(crate) unreadable: Vec<RequestMatch>,
 }
 
 /// A route of one method, or of any, with all that its includers add.
@@ -94,9 +97,11 @@ pub(crate) struct BoundRoutes {
     pub(crate) routes: Vec<(CreationOrder, Arc<Route>)>,
     /// Hosts of bindings that others hold, and of which no tree of the Server decides.
     pub(crate) lost: BTreeSet<HostPattern>,
+    /// The routes of what cannot be read, which deny before all others.
+    pub(crate) first: Vec<Arc<Route>>,
 }
 
-/// True if a binding of a namespace may name any of its Servers, because its target cannot be read.
+/// The bindings of a namespace that may name any of its Servers, because their target cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct UnreadBindingsIn(pub(crate) Arc<str>);
 

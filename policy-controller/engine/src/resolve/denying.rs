@@ -64,13 +64,22 @@ fn placed(
 
 /// The route of the conditions that can be read of the other matches.
 fn first(object: &Object, claims: &RouteClaims) -> Option<Arc<Route>> {
+    let hosts = if claims.any_host { &[][..] } else { &claims.hostnames };
+    before_others(object, &claims.unreadable, hosts)
+}
+
+/// The route of an object that denies these requests before every other route.
+pub(super) fn before_others(
+    object: &Object,
+    unreadable: &[RequestMatch],
+    hosts: &[HostPattern],
+) -> Option<Arc<Route>> {
     let mut matches: Vec<RequestMatch> = Vec::new();
-    for one in &claims.unreadable {
+    for one in unreadable {
         if !matches.contains(one) {
             matches.push(one.clone());
         }
     }
-    let hosts = if claims.any_host { &[][..] } else { &claims.hostnames };
     let origin = Origin::Unreadable(object.meta.key.to_ref());
     (!matches.is_empty()).then(|| route(object, origin, (matches, hosts), ThinVec::new()))
 }
@@ -81,7 +90,7 @@ fn route(
     (matches, hosts): (Vec<RequestMatch>, &[HostPattern]),
     withheld: ThinVec<UnresolvedGrant>,
 ) -> Arc<Route> {
-    let grpc = object.meta.key.kind == Kind::GrpcRoute;
+    let grpc = matches!(object.meta.key.kind, Kind::GrpcRoute | Kind::GrpcServiceBinding);
     let rule = Rule { matches: matches.into(), effects: ThinVec::new() };
     Arc::new(Route {
         origin,
@@ -137,7 +146,7 @@ pub(super) fn denied_anywhere(
 }
 
 /// The route without matches of everything on every host.
-fn naming_requests(route: &Arc<Route>) -> Option<Arc<Route>> {
+pub(super) fn naming_requests(route: &Arc<Route>) -> Option<Arc<Route>> {
     if !route.hosts.is_empty() {
         return Some(route.clone());
     }

@@ -191,6 +191,7 @@ fn with_bindings(
     attached.bound |= own.bound;
     attached.accepted |= own.accepted;
     attached.lost.extend(own.lost.iter().cloned());
+    attached.first.extend(own.first.iter().cloned());
     found.extend(own.routes.iter().map(|(rank, route)| (false, rank.clone(), route.clone())));
     if !attached.accepted {
         // A Server without an accepted route is denied as a whole.

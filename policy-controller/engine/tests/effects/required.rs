@@ -90,7 +90,11 @@ fn an_invalid_target_lets_no_request_of_the_namespace_by() {
     let broken = "targetRef: {kind: Server, name: web}, other: 5";
     for (kind, group, text) in [
         ("HttpRouteClass", "portcullis.dev", object("HttpRouteClass", "some", broken)),
-        ("HttpRouteBinding", "portcullis.dev", object("HttpRouteBinding", "some", broken)),
+        (
+            "HttpRouteBinding",
+            "portcullis.dev",
+            object("HttpRouteBinding", "some", &format!("{broken}, routeRefs: [{{name: none}}]")),
+        ),
         (
             "HTTPRoute",
             "gateway.networking.k8s.io",

@@ -8,13 +8,14 @@ use crate::query::requests::{
     BindingRoutesOf, DescribedRoutes, IncludeFault, OversizedBindingsOf, UnreadBindingsIn,
 };
 use crate::resolve::delegation::lost_hosts;
-use policy_core::{HostPattern, RouteKind};
+use crate::resolve::denying::{before_others, naming_requests};
+use policy_core::{HostPattern, RequestMatch, Route, RouteKind};
 use policy_crds::resource::ProxyProtocol;
 use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-query!(UnreadBindingsIn, bool, unread_bindings);
+query!(UnreadBindingsIn, Arc<[ObjectKey]>, unread_bindings);
 query!(OversizedBindingsOf, Arc<BTreeMap<ObjectKey, usize>>, oversized);
 
 /// The most matches that bindings bring to a Server.
@@ -42,8 +43,12 @@ pub(super) enum BindingOutcome {
 pub(super) struct EffectiveBinding {
     /// The API of its routes.
     pub(super) kind: RouteKind,
+    /// False if it is invalid: then its routes deny.
+    pub(super) is_valid: bool,
     /// The hosts that it has; empty: every host.
     pub(super) hosts: Vec<HostPattern>,
+    /// The route of what cannot be read of it and of its groups, which denies before all others.
+    pub(super) first: Option<Arc<Route>>,
     /// The hosts that others hold.
     pub(super) lost: Vec<HostPattern>,
     /// Its routes. If there is a fault, they deny.
@@ -52,6 +57,13 @@ pub(super) struct EffectiveBinding {
     pub(super) faults: Vec<IncludeFault>,
     /// The number of its matches for which there is room.
     pub(super) room: usize,
+}
+
+impl EffectiveBinding {
+    /// True if its routes permit what is granted on them.
+    pub(super) fn permits(&self) -> bool {
+        self.is_valid && self.faults.is_empty()
+    }
 }
 
 /// True if objects of this kind bind routes to a Server.
@@ -71,14 +83,16 @@ pub(crate) fn bindings_of<'a>(cx: &mut Context<'a>, server: &ObjectKey) -> Vec<&
     naming
 }
 
-fn unread_bindings(query: &UnreadBindingsIn, cx: &mut Context<'_>) -> bool {
-    let unread = |object: &Arc<Object>| {
-        matches!(
-            &object.body,
-            Body::Invalid(Invalid { claims: Claims::Binding { server: None }, .. })
-        )
+fn unread_bindings(query: &UnreadBindingsIn, cx: &mut Context<'_>) -> Arc<[ObjectKey]> {
+    let unread = |object: &&Arc<Object>| match &object.body {
+        Body::Invalid(Invalid { claims: Claims::Binding(claims), .. }) => claims.server.is_none(),
+        Body::Valid(_) | Body::Invalid(_) => false,
     };
-    BINDINGS.into_iter().any(|kind| cx.list(kind, &query.0).any(unread))
+    let mut found = Vec::new();
+    for kind in BINDINGS {
+        found.extend(cx.list(kind, &query.0).filter(unread).map(|object| object.meta.key.clone()));
+    }
+    found.into()
 }
 
 /// The Server that a binding names, if that could be read.
@@ -86,17 +100,26 @@ pub(crate) fn server_of(binding: &Object) -> Option<ObjectKey> {
     let server = match &binding.body {
         Body::Valid(Resource::HttpRouteBinding(own)) => Some(&own.server),
         Body::Valid(Resource::GrpcServiceBinding(own)) => Some(&own.server),
-        Body::Invalid(Invalid { claims: Claims::Binding { server }, .. }) => server.as_ref(),
+        Body::Invalid(Invalid { claims: Claims::Binding(claims), .. }) => claims.server.as_ref(),
         Body::Valid(_) | Body::Invalid(_) => None,
     };
     server.map(|name| binding.meta.key.beside(Kind::Server, name))
 }
 
-/// The outcome of a valid binding; `None` if it is invalid, or its Server is missing or invalid.
+/// The outcome of a binding on the Server that it names; `None` if it names none that can be read, or the
+/// Server is missing or invalid.
 pub(super) fn outcome(cx: &mut Context<'_>, binding: &Object) -> Option<BindingOutcome> {
-    let mut outcome = outcome_alone(cx, binding)?;
+    outcome_on(cx, binding, &server_of(binding)?)
+}
+
+/// The outcome of a binding on a Server that it names, or may name.
+pub(super) fn outcome_on(
+    cx: &mut Context<'_>,
+    binding: &Object,
+    server: &ObjectKey,
+) -> Option<BindingOutcome> {
+    let mut outcome = outcome_alone(cx, binding, server)?;
     if let BindingOutcome::Effective(own) = &mut outcome {
-        let server = server_of(binding)?;
         let oversized = cx.query(&OversizedBindingsOf(server.clone()));
         if let Some(room) = oversized.get(&binding.meta.key) {
             let message = format!(
@@ -112,34 +135,62 @@ pub(super) fn outcome(cx: &mut Context<'_>, binding: &Object) -> Option<BindingO
 }
 
 /// The same without a look at other bindings.
-fn outcome_alone(cx: &mut Context<'_>, binding: &Object) -> Option<BindingOutcome> {
+fn outcome_alone(
+    cx: &mut Context<'_>,
+    binding: &Object,
+    server: &ObjectKey,
+) -> Option<BindingOutcome> {
     let key = &binding.meta.key;
-    let server = server_of(binding)?;
-    let hostnames = match &binding.body {
-        Body::Valid(Resource::HttpRouteBinding(own)) => &own.hostnames[..],
-        Body::Valid(Resource::GrpcServiceBinding(_)) => &[],
+    let (hostnames, claims) = match &binding.body {
+        Body::Valid(Resource::HttpRouteBinding(own)) => (&own.hostnames[..], None),
+        Body::Valid(Resource::GrpcServiceBinding(_)) => (&[][..], None),
+        Body::Invalid(Invalid { claims: Claims::Binding(claims), .. }) => {
+            (&claims.hostnames[..], Some(&**claims))
+        }
         Body::Valid(_) | Body::Invalid(_) => return None,
     };
-    let Body::Valid(Resource::Server(spec)) = &cx.object(&server)?.body else { return None };
+    let Body::Valid(Resource::Server(spec)) = &cx.object(server)?.body else { return None };
     let Some(kind) = carried(spec.protocol, key.kind) else {
-        let message = mismatch(&server, spec.protocol, key.kind);
+        let message = mismatch(server, spec.protocol, key.kind);
         return Some(BindingOutcome::Refused { reason: Reason::ProtocolMismatch, message });
     };
-    let lost = lost_hosts(cx, hostnames, &server, &key.namespace);
-    if !lost.is_empty() && lost.len() == hostnames.len() {
+    let lost = lost_hosts(cx, hostnames, server, &key.namespace);
+    let any_host = claims.is_some_and(|claims| claims.any_host);
+    let all_lost = !lost.is_empty() && lost.len() == hostnames.len();
+    if all_lost && claims.is_none() {
         return Some(BindingOutcome::Lost(lost));
     }
     let hosts = hostnames.iter().filter(|host| !lost.contains(host)).cloned().collect();
     let routes = cx.query(&BindingRoutesOf(key.clone()));
     let faults = routes.faults.clone();
-    let own = EffectiveBinding { kind, hosts, lost, routes, faults, room: MAX_MATCHES };
+    let mut unreadable = routes.unreadable.clone();
+    if any_host {
+        // Of any host, a route may come before those of each host.
+        unreadable.extend(routes.routes.iter().flat_map(|route| &route.matches).cloned());
+    }
+    if claims.is_some_and(|claims| claims.unread) {
+        unreadable.push(match kind {
+            RouteKind::Http => RequestMatch::everything(),
+            RouteKind::Grpc => RequestMatch::grpc(None, None),
+        });
+    }
+    let first = before_others(binding, &unreadable, if any_host { &[] } else { hostnames });
+    // It binds every Server of its namespace, and would close each of them.
+    let names_server = claims.is_none_or(|claims| claims.server.is_some());
+    let first = if names_server { first } else { first.as_ref().and_then(naming_requests) };
+    // Without a host that it may have, it would be for every host.
+    let routes = if any_host || all_lost { Arc::default() } else { routes };
+    let (is_valid, room) = (claims.is_none(), MAX_MATCHES);
+    let own = EffectiveBinding { kind, is_valid, hosts, first, lost, routes, faults, room };
     Some(BindingOutcome::Effective(own))
 }
 
-/// The bindings of a Server, oldest first.
+/// The bindings that name a Server, or may name it, oldest first.
 pub(super) fn oldest_first<'a>(cx: &mut Context<'a>, server: &ObjectKey) -> Vec<&'a Arc<Object>> {
     let keys = bindings_of(cx, server);
     let mut bindings: Vec<_> = keys.into_iter().filter_map(|key| cx.object(key)).collect();
+    let unread = cx.query(&UnreadBindingsIn(server.namespace.clone()));
+    bindings.extend(unread.iter().filter_map(|key| cx.object(key)));
     bindings.sort_by_key(|object| CreationOrder::of(&object.meta));
     bindings
 }
@@ -149,7 +200,8 @@ pub(super) fn oldest_first<'a>(cx: &mut Context<'a>, server: &ObjectKey) -> Vec<
 fn oversized(query: &OversizedBindingsOf, cx: &mut Context<'_>) -> Arc<BTreeMap<ObjectKey, usize>> {
     let (mut left, mut refused) = (MAX_MATCHES, Vec::new());
     for binding in oldest_first(cx, &query.0) {
-        let Some(BindingOutcome::Effective(own)) = outcome_alone(cx, binding) else { continue };
+        let outcome = outcome_alone(cx, binding, &query.0);
+        let Some(BindingOutcome::Effective(own)) = outcome else { continue };
         let matches: usize = own.routes.routes.iter().map(|route| route.matches.len()).sum();
         match left.checked_sub(matches) {
             Some(rest) => left = rest,

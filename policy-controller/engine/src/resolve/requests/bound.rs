@@ -1,12 +1,12 @@
 //! The routes that bindings give a Server, with the grants and effects of the policies on them.
 
-use super::binding::{BindingOutcome, EffectiveBinding, bindings_of, lost, oldest_first, outcome};
+use super::binding::{BindingOutcome, EffectiveBinding, lost, oldest_first, outcome_on};
 use super::merge::{Contribution, Merge, MergedRoute};
 use super::policies::{Classes, Grants, Policies, Selected};
 use crate::incremental::{Context, query};
 use crate::query::delegation::TreeHostsOf;
 use crate::query::grant::CreationOrder;
-use crate::query::requests::{BoundRoutes, BoundRoutesOf, DescribedRoute, UnreadBindingsIn};
+use crate::query::requests::{BoundRoutes, BoundRoutesOf, DescribedRoute};
 use crate::resolve::delegation::is_decided;
 use crate::resolve::effects::{EffectsOf, effects_of};
 use policy_core::{Origin, Route, RouteLabel, Rule, UnresolvedGrant};
@@ -17,30 +17,28 @@ use std::sync::Arc;
 query!(BoundRoutesOf, Arc<BoundRoutes>, bound);
 
 /// The reason why nothing is granted on the routes of a broken binding.
-const BROKEN: &str = "a group or service that it names, or that one of these includes, cannot be used, or it has too \
-                      many routes";
+const BROKEN: &str = "it is invalid, a group or service that it names, or that one of these includes, cannot be used, \
+                      or it has too many routes";
 
 fn bound(query: &BoundRoutesOf, cx: &mut Context<'_>) -> Arc<BoundRoutes> {
     let server = &query.0;
-    let mut found = BoundRoutes {
-        bound: cx.query(&UnreadBindingsIn(server.namespace.clone())),
-        ..BoundRoutes::default()
-    };
-    if bindings_of(cx, server).is_empty() {
-        return Arc::new(found);
+    let bindings = oldest_first(cx, server);
+    if bindings.is_empty() {
+        return Arc::default();
     }
-    found.bound = true;
+    let mut found = BoundRoutes { bound: true, ..BoundRoutes::default() };
     let mut merge = Merge::default();
     let mut policies = BTreeMap::new();
-    for binding in oldest_first(cx, server) {
-        let Some(outcome) = outcome(cx, binding) else { continue };
+    for binding in bindings {
+        let Some(outcome) = outcome_on(cx, binding, server) else { continue };
         let lost = lost(&outcome).to_vec();
         let trees = cx.query(&TreeHostsOf(server.clone()));
         // Within a wildcard of a tree of the Server, the tree decides.
         found.lost.extend(lost.into_iter().filter(|host| !is_decided(&trees, host)));
         match outcome {
             BindingOutcome::Effective(effective) => {
-                found.accepted |= effective.faults.is_empty();
+                found.accepted |= effective.permits();
+                found.first.extend(effective.first.clone());
                 contribute(&mut merge, binding, &effective);
                 let key = binding.meta.key.clone();
                 policies.insert(key.clone(), Policies::on(cx, &key));
@@ -58,7 +56,7 @@ fn bound(query: &BoundRoutesOf, cx: &mut Context<'_>) -> Arc<BoundRoutes> {
 
 /// Adds the routes of a binding, as many as there is room for.
 fn contribute(merge: &mut Merge, binding: &Object, effective: &EffectiveBinding) {
-    let permits = effective.faults.is_empty();
+    let permits = effective.permits();
     let mut room = effective.room;
     for route in &effective.routes.routes {
         let Some(left) = room.checked_sub(route.matches.len()) else { break };

@@ -57,7 +57,7 @@ fn selection(query: &ClassSelectionOf, cx: &mut Context<'_>) -> Arc<ClassSelecti
         let Some(binding) = cx.object(binding) else { continue };
         let Some(BindingOutcome::Effective(effective)) = outcome(cx, binding) else { continue };
         // A broken binding permits nothing.
-        if !effective.faults.is_empty() {
+        if !effective.permits() {
             continue;
         }
         if class.is_met(&effective.routes, service_of(object).as_ref(), &mut found) {

@@ -19,7 +19,7 @@ pub(crate) fn faults(cx: &mut Context<'_>, object: &Object) -> Option<Vec<RefFau
             cx.query(&GroupSummaryOf(key.clone())).faults.clone()
         }
         Body::Valid(Resource::HttpRouteBinding(_) | Resource::GrpcServiceBinding(_)) => {
-            named_by(cx, key).1
+            named_by(cx, key).faults
         }
         Body::Valid(_) | Body::Invalid(_) => return None,
     };
@@ -43,6 +43,8 @@ fn broken(faults: &[IncludeFault], effect: &str) -> Acceptance {
 /// If a binding whose Server exists takes effect there.
 pub(crate) fn binding_acceptance(cx: &mut Context<'_>, binding: &Object) -> Acceptance {
     match outcome(cx, binding) {
+        // Its own condition says so.
+        Some(BindingOutcome::Effective(own)) if !own.is_valid => Ok(String::new()),
         Some(BindingOutcome::Effective(own)) => {
             broken(&own.faults, "it selects nothing, and its routes are denied")?;
             Ok(match own.lost.as_slice() {

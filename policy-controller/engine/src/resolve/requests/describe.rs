@@ -1,6 +1,6 @@
 //! The routes that a group describes, with those of the groups that it includes, and those of a service.
 
-use super::walk::Walk;
+use super::walk::{ReadGroup, Walk, denies_through};
 use crate::incremental::{Context, query};
 use crate::query::requests::{
     BindingRoutesOf, DescribedRoute, DescribedRoutes, DescribedRoutesOf, GroupSummary,
@@ -11,7 +11,7 @@ use crate::resolve::reference::follow;
 use http::Method;
 use policy_core::RequestMatch;
 use policy_crds::resource::{GrpcService, GrpcServiceMethod};
-use policy_crds::{Body, Field, Object, ObjectKey, Resource};
+use policy_crds::{Body, Claims, Field, Invalid, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
 /// The most references of a binding or group that its condition says in full.
@@ -22,13 +22,18 @@ query!(GroupSummaryOf, Arc<GroupSummary>, summary);
 query!(BindingRoutesOf, Arc<DescribedRoutes>, of_binding);
 
 fn described(query: &DescribedRoutesOf, cx: &mut Context<'_>) -> Arc<DescribedRoutes> {
-    Arc::new(match cx.object(&query.0).map(|object| &object.body) {
-        Some(Body::Valid(Resource::HttpRouteGroup(group))) => {
-            Walk::through(cx, &query.0, group, true).found
+    let Some(object) = cx.object(&query.0) else { return Arc::default() };
+    if let Some(group) = ReadGroup::of(&object.body) {
+        return Arc::new(Walk::through(cx, &query.0, group, true).found);
+    }
+    Arc::new(match &object.body {
+        Body::Valid(Resource::GrpcService(service)) => of_service(&query.0, service),
+        Body::Invalid(Invalid { claims: Claims::GrpcService(claims), .. }) => {
+            let own = claims.service.as_ref().map(|service| of_service(&query.0, service));
+            let unreadable = claims.unreadable.clone();
+            DescribedRoutes { unreadable, ..own.unwrap_or_default() }
         }
-        Some(Body::Valid(Resource::GrpcService(service))) => of_service(&query.0, service),
-        // A reference to what is missing or invalid is not followed.
-        Some(Body::Valid(_) | Body::Invalid(_)) | None => DescribedRoutes::default(),
+        Body::Valid(_) | Body::Invalid(_) => DescribedRoutes::default(),
     })
 }
 
@@ -36,7 +41,9 @@ fn described(query: &DescribedRoutesOf, cx: &mut Context<'_>) -> Arc<DescribedRo
 pub(crate) fn own_routes(object: &Object) -> Vec<Arc<DescribedRoute>> {
     let key = &object.meta.key;
     match &object.body {
-        Body::Valid(Resource::HttpRouteGroup(group)) => Walk::own(key, group, true).found.routes,
+        Body::Valid(Resource::HttpRouteGroup(group)) => {
+            Walk::own(key, ReadGroup::whole(group), true).found.routes
+        }
         Body::Valid(Resource::GrpcService(service)) => of_service(key, service).routes,
         Body::Valid(_) | Body::Invalid(_) => Vec::new(),
     }
@@ -48,39 +55,49 @@ fn summary(query: &GroupSummaryOf, cx: &mut Context<'_>) -> Arc<GroupSummary> {
     else {
         return Arc::default();
     };
-    let walk = Walk::through(cx, &query.0, group, false);
+    let walk = Walk::through(cx, &query.0, ReadGroup::whole(group), false);
     Arc::new(GroupSummary { count: walk.count, faults: walk.found.faults })
 }
 
 fn of_binding(query: &BindingRoutesOf, cx: &mut Context<'_>) -> Arc<DescribedRoutes> {
     let mut all = DescribedRoutes::default();
-    let (usable, faults) = named_by(cx, &query.0);
-    for key in usable {
+    let Named { described, faults } = named_by(cx, &query.0);
+    for key in described {
         let one = cx.query(&DescribedRoutesOf(key.clone()));
         all.routes.extend(one.routes.iter().cloned());
+        all.unreadable.extend(one.unreadable.iter().cloned());
     }
     all.faults = faults;
     Arc::new(all)
 }
 
-/// The groups or services that a binding names and may use, and what is wrong with them and the others.
-pub(super) fn named_by<'a>(
-    cx: &mut Context<'a>,
-    binding: &ObjectKey,
-) -> (Vec<&'a ObjectKey>, Vec<IncludeFault>) {
-    let (mut usable, mut all) = (Vec::new(), DescribedRoutes::default());
+/// The groups or services that a binding names.
+pub(super) struct Named<'a> {
+    /// Those that it may use, and those that cannot be used and deny what can be read of them.
+    described: Vec<&'a ObjectKey>,
+    /// The errors of each.
+    pub(super) faults: Vec<IncludeFault>,
+}
+
+/// The groups or services that a binding names, valid or not, and what is wrong with them.
+pub(super) fn named_by<'a>(cx: &mut Context<'a>, binding: &ObjectKey) -> Named<'a> {
+    let (mut described, mut all) = (Vec::new(), DescribedRoutes::default());
     let named = match cx.object(binding).map(|object| &object.body) {
         Some(Body::Valid(Resource::HttpRouteBinding(own))) => &own.groups[..],
         Some(Body::Valid(Resource::GrpcServiceBinding(own))) => &own.services[..],
+        Some(Body::Invalid(Invalid { claims: Claims::Binding(claims), .. })) => &claims.named,
         Some(Body::Valid(_) | Body::Invalid(_)) | None => &[],
     };
     for key in named {
         if let Err(error) = follow(cx, binding, Field::Include, key) {
             let message = format!("{key} {}", error.as_str()).into();
             all.fault(IncludeFault { reason: reason(error), message });
+            if denies_through(cx, binding, key) {
+                described.push(key);
+            }
             continue;
         }
-        usable.push(key);
+        described.push(key);
         let summary = cx.query(&GroupSummaryOf(key.clone()));
         if let Some(first) = summary.faults.first() {
             // What is wrong inside of another namespace is said there.
@@ -92,8 +109,8 @@ pub(super) fn named_by<'a>(
         }
     }
     // Where there is no room for all, those of others are left out first.
-    usable.sort_by_key(|key| key.namespace != binding.namespace);
-    (usable, all.faults)
+    described.sort_by_key(|key| key.namespace != binding.namespace);
+    Named { described, faults: all.faults }
 }
 
 impl DescribedRoutes {
@@ -122,5 +139,5 @@ fn of_service(key: &ObjectKey, service: &GrpcService) -> DescribedRoutes {
             })
         };
     let routes = own.chain(whole).zip(service.matches()).enumerate().map(route).collect();
-    DescribedRoutes { routes, faults: Vec::new() }
+    DescribedRoutes { routes, ..DescribedRoutes::default() }
 }

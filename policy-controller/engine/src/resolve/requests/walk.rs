@@ -7,12 +7,12 @@ use crate::incremental::Context;
 use crate::query::condition::Reason;
 use crate::query::requests::{DescribedRoute, DescribedRoutes, IncludeFault};
 use crate::resolve::grant::reason;
-use crate::resolve::reference::follow;
+use crate::resolve::reference::{follow, is_permitted, was_permitted};
 use policy_core::{HeaderMatch, QueryMatch};
 use policy_crds::resource::{
-    GroupEntry, GroupInclude, GroupRoute, HttpRouteGroup, RouteLabels, included,
+    GroupEntry, GroupInclude, GroupRoute, GroupRouteClaims, HttpRouteGroup, RouteLabels, included,
 };
-use policy_crds::{Body, Field, ObjectKey, Resource};
+use policy_crds::{Body, Claims, Field, Invalid, ObjectKey, Resource};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,6 +27,42 @@ const MAX_ROUTES: usize = 1024;
 /// The most header predicates of a route, and the most of its query parameters, those of the groups
 /// around it among them.
 const MAX_PREDICATES: usize = 16;
+
+/// A group as far as it can be read.
+#[derive(Clone, Copy)]
+pub(super) struct ReadGroup<'a> {
+    group: &'a HttpRouteGroup,
+    /// The conditions of routes that cannot be read whole.
+    unreadable: &'a [GroupRouteClaims],
+    /// True if its routes may have more predicates than can be read.
+    narrower: bool,
+}
+
+impl<'a> ReadGroup<'a> {
+    /// The group of an object, valid or not; `None` if it is of another kind.
+    pub(super) fn of(body: &'a Body) -> Option<Self> {
+        match body {
+            Body::Valid(Resource::HttpRouteGroup(group)) => Some(Self::whole(group)),
+            Body::Invalid(Invalid { claims: Claims::HttpRouteGroup(claims), .. }) => Some(Self {
+                group: &claims.group,
+                unreadable: &claims.unreadable,
+                narrower: claims.narrower,
+            }),
+            Body::Valid(_) | Body::Invalid(_) => None,
+        }
+    }
+
+    /// A valid group.
+    pub(super) fn whole(group: &'a HttpRouteGroup) -> Self {
+        Self { group, unreadable: &[], narrower: false }
+    }
+}
+
+/// True if a group or service that cannot be followed denies what can be read of it: it is invalid, or the
+/// ReferenceGrant that permitted it is.
+pub(super) fn denies_through(cx: &mut Context<'_>, from: &ObjectKey, to: &ObjectKey) -> bool {
+    is_permitted(cx, from, Field::Include, to) || was_permitted(cx, from, Field::Include, to)
+}
 
 /// A walk. Each inclusion is walked, because labels and predicates may differ from one to the next.
 pub(super) struct Walk<'a> {
@@ -63,15 +99,18 @@ struct Inherited {
     headers: Vec<HeaderMatch>,
     query: Vec<QueryMatch>,
     labels: RouteLabels,
+    /// True if some of the predicates cannot be read.
+    narrower: bool,
 }
 
 impl Inherited {
     /// The same with the predicates of a group.
-    fn within(&self, group: &HttpRouteGroup) -> Self {
+    fn within(&self, own: ReadGroup<'_>) -> Self {
         Self {
-            headers: distinct(&self.headers, &group.headers),
-            query: distinct(&self.query, &group.query),
+            headers: distinct(&self.headers, &own.group.headers),
+            query: distinct(&self.query, &own.group.query),
             labels: self.labels.clone(),
+            narrower: self.narrower || own.narrower,
         }
     }
 }
@@ -108,7 +147,7 @@ impl<'a> Walk<'a> {
     pub(super) fn through(
         cx: &mut Context<'a>,
         key: &ObjectKey,
-        group: &'a HttpRouteGroup,
+        group: ReadGroup<'a>,
         keeps: bool,
     ) -> Self {
         let mut walk = Self::own(key, group, keeps);
@@ -121,7 +160,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Looks at the group's own routes alone.
-    pub(super) fn own(key: &ObjectKey, group: &'a HttpRouteGroup, keeps: bool) -> Self {
+    pub(super) fn own(key: &ObjectKey, group: ReadGroup<'a>, keeps: bool) -> Self {
         let mut walk = Self {
             keeps,
             near: VecDeque::new(),
@@ -137,8 +176,16 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds the routes of the last group of a chain, and lets its includes wait.
-    fn group(&mut self, chain: Rc<[ObjectKey]>, group: &'a HttpRouteGroup, outer: &Inherited) {
-        let own = Rc::new(outer.within(group));
+    fn group(&mut self, chain: Rc<[ObjectKey]>, read: ReadGroup<'a>, outer: &Inherited) {
+        let own = Rc::new(outer.within(read));
+        let group = read.group;
+        for conditions in read.unreadable.iter().filter(|_| self.keeps) {
+            let GroupRouteClaims { path, methods, headers, query } = conditions.clone();
+            let headers = bounded(&headers, &own.headers);
+            let query = bounded(&query, &own.query);
+            let all = GroupRouteClaims { path, methods, headers, query };
+            self.found.unreadable.extend(all.matches());
+        }
         for (place, entry) in group.routes.iter().enumerate() {
             if let GroupEntry::Route(route) = entry {
                 self.route(&chain, place, route, &own);
@@ -176,6 +223,10 @@ impl<'a> Walk<'a> {
                 labels: included(&route.labels, &outer.labels),
             };
             let matches = one.matches(&[], &[]);
+            if outer.narrower {
+                self.found.unreadable.extend(matches);
+                continue;
+            }
             let GroupRoute { path, methods: _, headers, query, labels } = one;
             let (holder, method) = (holder.clone(), method.cloned());
             let found =
@@ -197,10 +248,16 @@ impl<'a> Walk<'a> {
         let object = match follow(cx, from, Field::Include, to) {
             Ok(followed) => followed.object,
             Err(error) => {
-                return self.fault(chain, reason(error), format!("{to} {}", error.as_str()));
+                self.fault(chain, reason(error), format!("{to} {}", error.as_str()));
+                // The routes are asked for, and what it describes denies.
+                if !self.keeps || !denies_through(cx, from, to) {
+                    return;
+                }
+                let Some(object) = cx.object(to) else { return };
+                object
             }
         };
-        let Body::Valid(Resource::HttpRouteGroup(group)) = &object.body else { return };
+        let Some(group) = ReadGroup::of(&object.body) else { return };
         // The outermost includer has the last word.
         let labels = included(&include.labels, &outer.labels);
         let chain = chain.iter().cloned().chain([to.clone()]).collect();

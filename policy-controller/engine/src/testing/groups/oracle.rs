@@ -14,6 +14,8 @@ pub enum Answer {
     NoRoute,
     /// A route is for it, and nobody grants it to the client.
     Denied,
+    /// It may be meant by something that cannot be read.
+    Unreadable,
     /// It is permitted, within these bounds in seconds, and these rules of policies about headers apply, by
     /// number of the policy and of the rule.
     Permitted(Bounds, Vec<(usize, usize)>),
@@ -37,6 +39,8 @@ pub struct Bounds {
 struct Bound {
     binding: usize,
     broken: bool,
+    /// False if its path cannot be read: then what can be read denies before all others.
+    readable: bool,
     path: String,
     method: Option<&'static str>,
     header: bool,
@@ -51,11 +55,14 @@ pub fn answer(world: &World, request: &Request, client: &str) -> Answer {
         return Answer::NoRoute;
     }
     let fits = |route: &&Bound| {
-        matches(&route.path, &segments)
+        (!route.readable || matches(&route.path, &segments))
             && route.method.is_none_or(|method| method == request.method)
             && (request.header || !route.header)
     };
     let candidates: Vec<&Bound> = all.iter().filter(fits).collect();
+    if candidates.iter().any(|route| !route.readable) {
+        return Answer::Unreadable;
+    }
     let Some(first) = candidates.iter().map(|route| rank(route)).min() else {
         return Answer::NoRoute;
     };
@@ -182,6 +189,8 @@ fn included(world: &World, at: usize) -> (Vec<Bound>, bool) {
     let binding = &world.bindings[at];
     let mut found = Vec::new();
     if !binding.valid {
+        // It is written without groups, and may have named any.
+        found.push(unreadable(None, false));
         return (found, false);
     }
     let mut whole = true;
@@ -204,13 +213,17 @@ struct Way {
 /// permit it, one of those above, or includes one that cannot be included.
 fn include(world: &World, group: usize, way: &mut Way, found: &mut Vec<Bound>) -> bool {
     let permitted = group != FOREIGN || world.granted || way.above.contains(&FOREIGN);
-    let Some(own) = world.groups[group].as_ref().filter(|own| own.valid && permitted) else {
+    let Some(own) = world.groups[group].as_ref().filter(|_| permitted) else {
         return false;
     };
     if !way.above.insert(group) {
         return false;
     }
     let header = way.header || own.header;
+    if !own.valid {
+        found.extend(own.entries.iter().flat_map(|entry| broken(entry, header)));
+        return false;
+    }
     let mut whole = true;
     for entry in &own.entries {
         match entry {
@@ -220,6 +233,7 @@ fn include(world: &World, group: usize, way: &mut Way, found: &mut Vec<Bound>) -
                     found.push(Bound {
                         binding: 0,
                         broken: false,
+                        readable: true,
                         path: route.path.clone(),
                         method,
                         header: header || route.header,
@@ -236,6 +250,23 @@ fn include(world: &World, group: usize, way: &mut Way, found: &mut Vec<Bound>) -
         }
     }
     whole
+}
+
+/// An element of an invalid group, which is written without a path that can be read.
+fn broken(entry: &Entry, header: bool) -> Vec<Bound> {
+    match entry {
+        Entry::Route(route) => {
+            let any = route.methods.is_empty().then_some(None);
+            let methods = route.methods.iter().copied().map(Some).chain(any);
+            methods.map(|method| unreadable(method, header || route.header)).collect()
+        }
+        Entry::Include(..) => vec![unreadable(None, header)],
+    }
+}
+
+fn unreadable(method: Option<&'static str>, header: bool) -> Bound {
+    let (path, team) = (String::new(), None);
+    Bound { binding: 0, broken: true, readable: false, path, method, header, team }
 }
 
 fn selects(class: &Class, route: &Bound, segments: &[String]) -> bool {

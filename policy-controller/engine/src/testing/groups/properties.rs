@@ -100,6 +100,7 @@ fn decide(
             Ok(Answer::NoRoute)
         }
         Decision::Deny(denial) if denial.reason == Denied::Unauthorized => Ok(Answer::Denied),
+        Decision::Deny(denial) if denial.reason == Denied::RouteInvalid => Ok(Answer::Unreadable),
         Decision::Deny(denial) => Err(format!("it is denied as {}", denial.reason.as_str())),
     }
 }
