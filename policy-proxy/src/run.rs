@@ -55,6 +55,7 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`]: it did not start, or was stopped before it had drained.
 pub fn run(config: Config) -> Result<(), RunError> {
+    policy_server::forbid_core_dumps();
     descriptors::raise_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(control(config));

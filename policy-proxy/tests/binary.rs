@@ -15,9 +15,13 @@ use policy_proto::messages::watch_response::Kind;
 use policy_proto::messages::{Undeclared, WatchRequest, WatchResponse, Workload};
 use policy_proto::native::{encode_facts, encode_port};
 use policy_testkit::wait_until_blocking;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU16;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -97,6 +101,26 @@ fn the_proxy_takes_as_many_descriptors_as_the_system_allows() {
     let (_, hard) = bounds();
     assert_ne!(hard, "64", "the test needs a higher bound");
     wait_until_blocking("the bound is raised", || bounds() == (hard.clone(), hard.clone()));
+}
+
+/// The files of a process that cannot be dumped belong to root.
+#[test]
+fn the_proxy_whose_memory_holds_keys_cannot_be_dumped() {
+    // Another user may not be able to name the program, in root's home.
+    let program = File::open(env!("CARGO_BIN_EXE_policy-proxy")).unwrap();
+    let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
+    command.env_clear().stderr(Stdio::null()).args(words(
+        "run --identity none --policy-addr 127.0.0.1:1 --workload ns:web-0 \
+         --admin 127.0.0.1:0 --forward 127.0.0.1:0,80,127.0.0.1:1",
+    ));
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    let proxy = Killed(command.spawn().unwrap());
+    let of = |file: &str| format!("/proc/{}/{file}", proxy.0.id());
+    // While a program is being started, its files may belong to root in any case.
+    wait_until_blocking("it runs", || std::fs::read_dir(of("task")).unwrap().count() > 1);
+    assert_eq!(std::fs::metadata(of("mem")).unwrap().uid(), 0);
 }
 
 #[test]

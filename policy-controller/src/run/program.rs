@@ -66,6 +66,7 @@ pub fn main() -> ExitCode {
 }
 
 fn block_on(run: impl Future<Output = Result<(), RunError>>) -> Result<(), RunError> {
+    policy_server::forbid_core_dumps();
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run)
 }
 

@@ -8,7 +8,7 @@ use crate::world::{
 use policy_core::{Destination, Endpoint, EndpointMesh, PlaintextReason};
 use policy_engine::outbound::OutboundConfig;
 use policy_engine::{ControllerConfig, DestinationScope, PublishedDestination, ScopeKind};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn the_address_of_a_pod_is_that_pod_on_every_port() {
@@ -23,7 +23,7 @@ fn the_address_of_a_pod_is_that_pod_on_every_port() {
 }
 
 /// The EndpointSlice by which the API server states its addresses.
-fn api_server(name: &str, addresses: &[&str]) -> serde_json::Value {
+fn api_server(name: &str, addresses: &[&str]) -> Value {
     let endpoints = addresses.iter().copied().map(written).collect();
     let own =
         json!({"metadata": {"namespace": "default"}, "ports": [{"name": "https", "port": 6443}]});
@@ -120,6 +120,11 @@ fn a_pod_without_a_sidecar_takes_no_address_of_one_that_has_one() {
     assert_eq!(ask(&mut history, "10.42.0.1:80"), Destination::Workload(bare));
 }
 
+/// The endpoint of a pod of this name.
+fn named(name: &str, address: &str) -> Value {
+    with(of_pod(address), json!({"targetRef": {"name": name}}))
+}
+
 #[test]
 fn the_address_of_a_node_is_never_a_pod() {
     let host = with(pod("p", "172.18.0.2"), json!({"spec": {"hostNetwork": true}}));
@@ -127,7 +132,7 @@ fn the_address_of_a_node_is_never_a_pod() {
         node("n1", "172.18.0.2", "a"),
         host.clone(),
         service("web", "10.96.0.1"),
-        slice("web", "s", json!([of_pod("172.18.0.2")])),
+        slice("web", "s", json!([named("p", "172.18.0.2")])),
     ];
     let mut history = world(&all);
     assert_eq!(ask(&mut history, "172.18.0.2:30080"), Destination::Node);
@@ -308,9 +313,10 @@ fn what_nodes_lead_on_to_another_service_is_no_endpoint_in_plaintext() {
         });
         with(service(name, address), json!({"spec": spec}))
     };
-    let slices = json!([written("192.0.2.1"), of_pod("10.42.0.1"), of_pod("172.18.0.2")]);
+    let slices = json!([written("192.0.2.1"), of_pod("10.42.0.1"), named("host", "172.18.0.2")]);
     let all = [
         node("n1", "172.18.0.2", "a"),
+        with(bare_pod("host", "172.18.0.2"), json!({"spec": {"hostNetwork": true}})),
         pod("p", "10.42.0.1"),
         service("web", "10.96.0.1"),
         slice("web", "s", slices),
