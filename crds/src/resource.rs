@@ -430,6 +430,10 @@ pub enum ProbeAction {
 pub struct WorkloadResource {
     /// Number of pods: `replicas`, or one for kinds without.
     pub replicas: u32,
+    /// The number of the first pod: `spec.ordinals.start` of a StatefulSet.
+    pub first: u32,
+    /// True if Kubernetes labels each pod with its index: a Job of the completion mode `Indexed`.
+    pub indexed: bool,
     /// Labels of the pods.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Annotations of the pods.

@@ -9,7 +9,7 @@ use crate::descriptors;
 use crate::discover;
 use crate::discover::DiscoverConfig;
 use crate::live_logs::LiveLogs;
-use crate::sidecar::{Sidecar, SidecarConfig, StartError};
+use crate::sidecar::{Sidecar, SidecarConfig, StartError, available};
 use policy_core::evaluator::BuildError;
 use policy_enforce::record::{AccessLog, Recorder};
 use policy_enforce::store::PolicyStore;
@@ -78,7 +78,7 @@ async fn control(config: Config) -> Result<(), RunError> {
     let identity = source.as_ref().map_or_else(IdentityHandle::empty, IdentitySource::identity);
     let status = source.as_ref().map(IdentitySource::status);
     let drain = CancellationToken::new();
-    let address = config.admin.listen;
+    let address = available(config.admin.listen);
     let listener =
         TcpListener::bind(address).await.map_err(|error| RunError::Admin { address, error })?;
     let notices = Some(Arc::clone(&config.sidecar.notices));

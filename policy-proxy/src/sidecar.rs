@@ -43,4 +43,5 @@ mod worker;
 pub use handle::Sidecar;
 pub use limits::{Limits, SocketOptions, Timeouts};
 pub use listen::StartError;
+pub(crate) use listen::available;
 pub use settings::{ClientAddress, Listener, SidecarConfig, Target};

@@ -41,6 +41,18 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
     if parents.iter().any(ParentRef::is_outbound) {
         annotation::check(input, dialect == Dialect::Grpc);
     }
+    if !unread && !parents.is_empty() && parents.iter().all(ParentRef::is_of_others) {
+        // Whether it is valid is for the controllers of its parents to say, which may know more of the
+        // Gateway API. It binds nothing here.
+        let route = RouteResource {
+            parents,
+            hostnames: Vec::new(),
+            rules: Vec::new(),
+            unsupported: Vec::new(),
+            foreign_backends: Vec::new(),
+        };
+        return (Some(Resource::Route(route)), Claims::Nothing);
+    }
     let (hostnames, all) = hostnames::hostnames(&spec);
     let mut beside = Beside::of(&input.meta.key.namespace);
     // An unknown field may be the misspelt name of one that is absent.
@@ -244,6 +256,9 @@ fn matches(node: Option<JsonNode<'_>>, dialect: Dialect) -> ReadRule {
     read
 }
 
+/// What a duration of the Gateway API looks like (GEP-2257): an API server stores no other.
+const GATEWAY_DURATION: &str = "is not a duration such as `10s`, `500ms` or `1m30s`";
+
 /// `timeouts.request`; zero means none.
 fn timeout(fields: &Fields<'_>, dialect: Dialect) -> Option<Option<Duration>> {
     let Some(node) = fields.get("timeouts").filter(|_| dialect != Dialect::Grpc) else {
@@ -254,7 +269,11 @@ fn timeout(fields: &Fields<'_>, dialect: Dialect) -> Option<Option<Duration>> {
         None => Some(None),
         Some(node) => {
             let text = node.text()?;
-            match duration::go(text) {
+            let duration = match dialect {
+                Dialect::Gateway => duration::gateway(text).ok_or(GATEWAY_DURATION),
+                Dialect::Policy { .. } | Dialect::Grpc => duration::go(text),
+            };
+            match duration {
                 Ok(duration) => Some(Some(duration).filter(|d| !d.is_zero())),
                 Err(reason) => {
                     node.error(format!("{} {reason}", quote(text)));

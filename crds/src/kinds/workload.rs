@@ -76,6 +76,9 @@ pub(super) fn read_template(input: &Input<'_>) -> Option<Resource> {
     } else {
         Some(1)
     };
+    let first = if kind == Kind::StatefulSet { first_ordinal(&spec) } else { Some(0) };
+    let indexed = kind == Kind::Job
+        && spec.get("completionMode").is_some_and(|mode| mode.value() == "Indexed");
     let template = spec.require("template")?.fields(AllowedFields::Any)?;
     let metadata = template.get("metadata").and_then(|node| node.fields(AllowedFields::Any));
     let part = |name: &str| texts(metadata.as_ref().and_then(|fields| fields.get(name)));
@@ -83,6 +86,8 @@ pub(super) fn read_template(input: &Input<'_>) -> Option<Resource> {
     let pod = pod(&template.require("spec")?.fields(AllowedFields::Any)?, &labels, &annotations);
     Some(Resource::Workload(WorkloadResource {
         replicas: replicas?,
+        first: first?,
+        indexed,
         labels,
         annotations,
         pod: pod?,
@@ -94,6 +99,13 @@ fn count(spec: &Fields<'_>, name: &str) -> Option<u32> {
         Some(node) => node.integer(0, MAX_REPLICAS).and_then(|n| u32::try_from(n).ok()),
         None => Some(1),
     }
+}
+
+/// The number of a StatefulSet's first pod.
+fn first_ordinal(spec: &Fields<'_>) -> Option<u32> {
+    let Some(node) = spec.get("ordinals") else { return Some(0) };
+    let Some(start) = node.fields(AllowedFields::Any)?.get("start") else { return Some(0) };
+    start.integer(0, MAX_REPLICAS).and_then(|start| u32::try_from(start).ok())
 }
 
 fn pod(spec: &Fields<'_>, labels: &Texts, annotations: &Texts) -> Option<Pod> {

@@ -112,10 +112,15 @@ pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObj
         .ok_or_else(|| fail("metadata", "expected a mapping"))?;
     let key = ObjectKey { kind, namespace: namespace(&fields, kind)?, name: name(&fields)? };
     let status = root.get("status").filter(|_| kind == Kind::InboundRoute);
+    let mut labels = texts(fields.get("labels"));
+    if kind == Kind::Namespace {
+        // An API server adds it to every Namespace, whatever its author writes.
+        labels.insert(shared("kubernetes.io/metadata.name"), Arc::clone(&key.name));
+    }
     Ok(ObjectMeta {
         recorded: status.and_then(|status| recorded::read(status.value())),
         key,
-        labels: texts(fields.get("labels")),
+        labels,
         annotations: texts(fields.get("annotations")),
         created: created(&fields),
         uid: fields.get("uid").and_then(|n| n.text()).map(shared),

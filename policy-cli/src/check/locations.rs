@@ -6,7 +6,7 @@ use policy_crds::document::{self, Document, Location};
 use policy_engine::source::Diagnostic;
 use policy_engine::source::directory::DeclaredAt;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Locations of objects in files. Files are read when first needed.
@@ -22,6 +22,9 @@ pub(super) struct ManifestFile {
     pub(super) text: String,
     /// Its documents.
     pub(super) documents: Vec<Document>,
+    /// The first document that declares each object, so that a file is parsed once and not once a
+    /// finding.
+    declared: HashMap<ObjectKey, usize>,
 }
 
 impl Locations {
@@ -76,12 +79,7 @@ impl Locations {
     fn document(&mut self, object: &ObjectKey) -> Option<&Document> {
         let place = self.places.get(object)?;
         let file = self.files.entry(Arc::clone(&place.file)).or_insert_with(|| read(&place.file));
-        file.documents.iter().find(|document| match &document.value {
-            Ok(value) => {
-                policy_crds::parse(value).is_ok_and(|parsed| parsed.meta.key == place.declared)
-            }
-            Err(_) => false,
-        })
+        file.documents.get(*file.declared.get(&place.declared)?)
     }
 }
 
@@ -90,5 +88,13 @@ fn read(file: &str) -> ManifestFile {
     let bytes = std::fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
-    ManifestFile { documents: document::read_bytes(&bytes), text }
+    let documents = document::read_bytes(&bytes);
+    let mut declared = HashMap::new();
+    for (at, document) in documents.iter().enumerate() {
+        let Ok(value) = &document.value else { continue };
+        if let Ok(object) = policy_crds::parse(value) {
+            declared.entry(object.meta.key).or_insert(at);
+        }
+    }
+    ManifestFile { documents, text, declared }
 }

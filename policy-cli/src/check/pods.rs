@@ -5,7 +5,7 @@ use policy_crds::document::Document;
 use policy_crds::{FieldError, Part};
 use policy_engine::source::{Diagnostic, Severity};
 use policy_webhooks::injector::{NamespaceContext, Template, dry_run, templates};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Namespaces among the manifests.
@@ -27,12 +27,9 @@ pub(super) fn diagnostics(locations: &mut Locations, reported: &[Diagnostic]) ->
             }
         }
     }
-    let is_new = |new: &Diagnostic| {
-        !reported
-            .iter()
-            .any(|old| (&old.file, &old.object, &old.field) == (&new.file, &new.object, &new.field))
-    };
-    found.retain(is_new);
+    let place = |it: &Diagnostic| (it.file.clone(), it.object.clone(), it.field.clone());
+    let known: BTreeSet<_> = reported.iter().map(place).collect();
+    found.retain(|new| !known.contains(&place(new)));
     found
 }
 

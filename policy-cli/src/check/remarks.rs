@@ -3,6 +3,7 @@
 use super::finding::Finding;
 use policy_engine::Compiled;
 use policy_webhooks::injector::namespace_remarks;
+use std::collections::BTreeSet;
 
 /// Returns the remarks on fields that are not reported yet.
 pub(super) fn findings(compiled: &Compiled, reported: &[Finding]) -> Vec<Finding> {
@@ -14,8 +15,6 @@ pub(super) fn findings(compiled: &Compiled, reported: &[Finding]) -> Vec<Finding
     });
     // Omitting the networks is the usual way to select the cluster's.
     let unusual = all.filter(|finding| finding.field != "spec.client.networks");
-    let is_new = |new: &Finding| {
-        !reported.iter().any(|old| old.object == new.object && old.field == new.field)
-    };
-    unusual.filter(is_new).collect()
+    let known: BTreeSet<_> = reported.iter().map(|old| (&old.object, &*old.field)).collect();
+    unusual.filter(|new| !known.contains(&(&new.object, &*new.field))).collect()
 }

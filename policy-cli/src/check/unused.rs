@@ -15,18 +15,15 @@ pub(super) fn findings(
     undetermined: &mut Vec<Undetermined>,
 ) -> Vec<Finding> {
     let active = active(context.compiled);
+    let explained: BTreeSet<_> =
+        reported.iter().filter(|finding| finding.explains).map(|finding| &finding.object).collect();
+    let open: BTreeSet<_> =
+        undetermined.iter().filter(|it| it.decides).map(|it| it.object.clone()).collect();
     let mut findings = Vec::new();
     for object in &context.compiled.objects {
         let key = &object.meta.key;
         let Some(FieldError { field, message }) = object.idle() else { continue };
-        let explained = reported.iter().any(|finding| finding.explains && finding.object == *key);
-        if explained || active.contains(&key.to_ref()) {
-            continue;
-        }
-        if undetermined
-            .iter()
-            .any(|undetermined| undetermined.decides && undetermined.object == *key)
-        {
+        if explained.contains(key) || active.contains(&key.to_ref()) || open.contains(key) {
             continue;
         }
         let permissions = context.permissions;

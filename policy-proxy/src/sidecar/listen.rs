@@ -5,7 +5,7 @@ use super::settings::{Listener, Target};
 use rustix::io::Errno;
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -46,12 +46,12 @@ pub(super) fn bind(
             true => SocketOptions { accept_keepalive: OUTBOUND_KEEPALIVE, ..*sockets },
             false => *sockets,
         };
-        if shared && listener.address.port() != 0 {
+        let mut address = available(listener.address);
+        if shared && address.port() != 0 && !lacks_family(address) {
             // With SO_REUSEPORT alone, another process of the same user on the same port would go
             // unnoticed.
-            listen(listener.address, false, &sockets).map_err(failed)?;
+            listen(address, false, &sockets).map_err(failed)?;
         }
-        let mut address = listener.address;
         if listener.target.is_outbound() && lacks_family(address) {
             tracing::info!(%address, "not listened on: this host has no such address");
             continue;
@@ -93,6 +93,21 @@ pub(super) fn keepalive(quiet: Duration) -> TcpKeepalive {
     TcpKeepalive::new().with_time(quiet).with_interval(KEEPALIVE_INTERVAL)
 }
 
+/// Returns the address to listen on: on a host without IPv6, every address of IPv4 in place of `[::]`,
+/// which stands for those of both families.
+pub(crate) fn available(address: SocketAddr) -> SocketAddr {
+    available_if(address, lacks_family(address))
+}
+
+fn available_if(address: SocketAddr, lacks_family: bool) -> SocketAddr {
+    if !lacks_family || address.ip() != IpAddr::from(Ipv6Addr::UNSPECIFIED) {
+        return address;
+    }
+    let instead = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+    tracing::info!(%address, %instead, "listening on IPv4 alone: this host has no IPv6");
+    instead
+}
+
 /// True if an address of IPv6 cannot be had because the host has no IPv6.
 fn lacks_family(address: SocketAddr) -> bool {
     let bind = || -> io::Result<()> {
@@ -108,3 +123,18 @@ fn lacks_family(address: SocketAddr) -> bool {
 /// closed.
 const OUTBOUND_KEEPALIVE: Duration = Duration::from_secs(20);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_ipv6_every_address_is_every_address_of_ipv4() {
+        let of = |address: &str, lacks| available_if(address.parse().unwrap(), lacks).to_string();
+        assert_eq!(of("[::]:4143", true), "0.0.0.0:4143");
+        assert_eq!(of("[::]:4143", false), "[::]:4143");
+        // A stated address is meant: listening elsewhere would reach others.
+        assert_eq!(of("[::1]:4191", true), "[::1]:4191");
+        assert_eq!(available("127.0.0.1:4191".parse().unwrap()).to_string(), "127.0.0.1:4191");
+    }
+}

@@ -109,6 +109,13 @@ fn is_egress(parent: &ParentRef) -> bool {
 }
 
 impl ParentRef {
+    /// True if the parent is of a kind that no controller of this API reads, such as a Gateway.
+    pub fn is_of_others(&self) -> bool {
+        let ours = [Kind::Server.group(), Kind::InboundRoute.group()];
+        let is_ours = ours.iter().any(|group| group.eq_ignore_ascii_case(&self.group));
+        !is_ours && !self.is_outbound()
+    }
+
     /// True if the parent makes the route count for outbound traffic: a Service or an EgressNetwork.
     pub fn is_outbound(&self) -> bool {
         let core = self.group.is_empty() || self.group.eq_ignore_ascii_case("core");

@@ -25,6 +25,11 @@ const SIGNED_KEY: &str = "ca-bundle.signed";
 /// Lifetime of a projected token in seconds; the kubelet renews it earlier.
 const TOKEN_SECONDS: u32 = 86_400;
 
+/// CPU of the init container, which writes rules once; less would only delay the pod.
+const INIT_CPU: &str = "100m";
+/// Memory of the init container.
+const INIT_MEMORY: &str = "32Mi";
+
 const PORTS: &str = "PORTCULLIS_PORTS";
 const TCP_PROBE_PORTS: &str = "PORTCULLIS_TCP_PROBE_PORTS";
 /// Variables that are derived from the other containers of the pod.
@@ -175,7 +180,12 @@ fn init(config: &EffectiveConfig) -> Value {
         "image": image(config, Setting::InitImage),
         "imagePullPolicy": config.get(Setting::ImagePullPolicy),
         "args": arguments,
-        "resources": {"requests": {"cpu": "10m", "memory": "8Mi"}},
+        // A quota refuses pods with a container without limits, and only requests that equal them keep
+        // a pod in the class Guaranteed. An init container's requests are not added to the others'.
+        "resources": {
+            "requests": {"cpu": INIT_CPU, "memory": INIT_MEMORY},
+            "limits": {"cpu": INIT_CPU, "memory": INIT_MEMORY},
+        },
         "securityContext": {
             "runAsUser": 0,
             "runAsGroup": 0,

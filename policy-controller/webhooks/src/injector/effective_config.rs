@@ -5,6 +5,7 @@ use super::outbound::{self, Outbound};
 use super::outbound_settings::Hindrance;
 use super::ports::{NamedPorts, PortList, named};
 use super::setting::{MESH_ONLY, Setting};
+use super::sidecar::{ADMIN_PORT, INBOUND_PORT};
 use super::value::Stated;
 use policy_crds::{FieldError, annotation};
 use serde_json::Value;
@@ -118,7 +119,10 @@ impl EffectiveConfig {
         let skipped = value(Setting::SkipOutboundPorts);
         let (outbound, warnings) = Outbound::of(value(Setting::Outbound), skipped, hindrance)?;
         let list = value(Setting::SkipInboundPorts).map_or("", |stated| &stated.value);
-        let skipped = PortList::read(list, &named).unwrap_or_default();
+        // A list such as `1-8887,8889-65535` means the application's ports. If it took the sidecar's
+        // own ones out of the redirection, its probes would go unanswered and the pod never start.
+        let own = [&[INBOUND_PORT, ADMIN_PORT], outbound.taken_ports()].concat();
+        let skipped = PortList::read(list, &named).unwrap_or_default().without(&own);
         Ok(Self { values, skipped, outbound, warnings })
     }
 

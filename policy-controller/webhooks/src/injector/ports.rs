@@ -67,6 +67,23 @@ impl PortList {
         self.0.iter().any(|range| range.contains(&port))
     }
 
+    /// Returns the list without some ports: a range that holds one becomes the ranges beside it.
+    pub(super) fn without(&self, ports: &[u16]) -> Self {
+        let mut ranges = self.0.clone();
+        for port in ports {
+            let split = |range: RangeInclusive<u16>| {
+                if !range.contains(port) {
+                    return [Some(range), None];
+                }
+                let before = port.checked_sub(1).map(|last| *range.start()..=last);
+                let after = port.checked_add(1).map(|first| first..=*range.end());
+                [before, after].map(|part| part.filter(|part| !part.is_empty()))
+            };
+            ranges = ranges.into_iter().flat_map(split).flatten().collect();
+        }
+        Self(ranges)
+    }
+
     /// Formats the list for a flag: `80,8000-8080`.
     pub(super) fn text(&self) -> String {
         let items = self.0.iter().map(|range| match (range.start(), range.end()) {
@@ -160,6 +177,20 @@ mod tests {
         assert_eq!(numbers("25,http"), Err(reason.to_owned()));
         let reason = "`0` is neither a port from 1 to 65535 nor a range";
         assert_eq!(numbers("0"), Err(reason.to_owned()));
+    }
+
+    #[test]
+    fn a_port_taken_out_of_a_range_leaves_the_ports_beside_it() {
+        let without = |list, ports: &[u16]| {
+            PortList::read(list, &NamedPorts::new()).unwrap().without(ports).text()
+        };
+        assert_eq!(
+            without("1-8887,8889-65535", &[4143, 4191, 4192]),
+            "1-4142,4144-4190,4193-8887,8889-65535"
+        );
+        assert_eq!(without("1-2,65535", &[1, 65535]), "2");
+        assert_eq!(without("4143,4143-4143,80", &[4143]), "80");
+        assert_eq!(without("80", &[4143]), "80");
     }
 
     #[test]
