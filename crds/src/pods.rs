@@ -79,9 +79,7 @@ mod tests {
         let pods = pods_of(&crate::parse(&object).unwrap());
         let text = |(key, value): (&Arc<str>, &Arc<str>)| format!("{key}={value}");
         pods.iter()
-            .map(|pod| {
-                (pod.meta.key.name.to_string(), pod.meta.labels.iter().map(text).collect())
-            })
+            .map(|pod| (pod.meta.key.name.to_string(), pod.meta.labels.iter().map(text).collect()))
             .collect()
     }
 
@@ -90,10 +88,8 @@ mod tests {
         let owned = |name: &str, labels: &[&str]| {
             (name.to_owned(), labels.iter().map(|label| (*label).to_owned()).collect::<Vec<_>>())
         };
-        let stateful = labels_of(
-            ("apps/v1", "StatefulSet"),
-            json!({"replicas": 2, "ordinals": {"start": 3}}),
-        );
+        let stateful =
+            labels_of(("apps/v1", "StatefulSet"), json!({"replicas": 2, "ordinals": {"start": 3}}));
         assert_eq!(
             stateful,
             [3, 4].map(|index| {

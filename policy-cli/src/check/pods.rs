@@ -4,7 +4,7 @@ use super::locations::{Locations, ManifestFile};
 use policy_crds::document::Document;
 use policy_crds::{FieldError, Part};
 use policy_engine::source::{Diagnostic, Severity};
-use policy_webhooks::injector::{NamespaceContext, Template, dry_run, templates};
+use policy_webhooks::injector::{NamespaceContext, Template, dry_run, misplaced, templates};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -64,6 +64,8 @@ fn of_part(at: &PodLocation<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
         let around = namespaces.get(namespace).cloned();
         let around = around.unwrap_or_else(|| NamespaceContext::unknown(namespace));
         let messages = dry_run(pod, &around);
+        let misplaced = misplaced(&at.part.value, pointer).into_iter();
+        found.extend(misplaced.map(|error| diagnostic(at, "", error, Severity::Warning)));
         let place = pointer.trim_start_matches('/').replace('/', ".");
         let reported = |error, severity| diagnostic(at, &place, error, severity);
         found.extend(messages.refused.into_iter().map(|error| reported(error, Severity::Error)));

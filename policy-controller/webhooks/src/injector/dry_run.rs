@@ -75,7 +75,7 @@ fn on_pod(error: FieldError, context: &NamespaceContext) -> FieldError {
 }
 
 /// Returns the default settings. The control plane's addresses appear only in sidecars.
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         defaults: Defaults::default(),
         control_plane: ControlPlane::new("portcullis", "cluster.local", "cluster.local"),

@@ -23,7 +23,7 @@ const OF_POLICY: [&str; 6] = [
 ];
 
 /// Annotations that the injector writes.
-const WRITTEN: [&str; 3] =
+pub(super) const WRITTEN: [&str; 3] =
     [VERSION_ANNOTATION, annotation::SKIPPED_PORTS, annotation::SIDECAR_MARK];
 
 /// Returns every known name.
@@ -164,6 +164,12 @@ pub(crate) fn injection_annotations(namespace: &Value) -> StringMap {
 
 fn is_of_linkerds_injector(name: &str) -> bool {
     LINKERDS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// True if a name is an annotation about injection or policy, also one of Linkerd's.
+pub(super) fn is_about_injection(name: &str) -> bool {
+    let known = INJECT.contains(&name) || OF_POLICY.contains(&name);
+    known || name.starts_with(OWN) || is_of_linkerds_injector(name)
 }
 
 /// Returns what is wrong with them. Their author gets these remarks before pods are refused, or, if
