@@ -614,7 +614,8 @@ fn a_port_that_anybody_can_reach_is_never_shown_as_refused() {
         let (_, after) = text.split_once(&format!("port {number}  ")).unwrap();
         after.lines().nth(1).unwrap_or_default().trim().to_owned()
     };
-    let host = "the pod has hostNetwork: true; its connections cannot be distinguished from its node's";
+    let host =
+        "the pod has hostNetwork: true; its connections cannot be distinguished from its node's";
     let skipped = "connections to it go around the sidecar, because skip-inbound-ports names it";
     assert_eq!(port(9100), format!("everybody: {host}"));
     assert_eq!(port(9104), format!("everybody: {skipped}"));

@@ -99,7 +99,12 @@ fn quoted(text: &str) -> String {
     let mut out = String::new();
     for c in Value::String(text.to_owned()).to_string().chars() {
         match c {
-            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+            '\u{7f}'..='\u{9f}'
+            | '\u{2028}'
+            | '\u{2029}'
+            | '\u{feff}'
+            | '\u{fffe}'
+            | '\u{ffff}' => {
                 // Writing to a String cannot fail.
                 let _ = write!(out, "\\u{:04x}", u32::from(c));
             }

@@ -122,7 +122,9 @@ fn trust(roots: Option<&Path>) -> anyhow::Result<Trust> {
 /// Reads standard input, a file, or every manifest of a folder.
 fn read(file: &str) -> anyhow::Result<Vec<ManifestInput>> {
     if file.starts_with("https://") || file.starts_with("http://") {
-        bail!("`{file}` is an address: curl -fsSL {file} | portcullis inject - | kubectl apply -f -");
+        bail!(
+            "`{file}` is an address: curl -fsSL {file} | portcullis inject - | kubectl apply -f -"
+        );
     }
     if Path::new(file).is_dir() {
         return folder(file);

@@ -213,6 +213,13 @@ pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
     remarks
 }
 
+/// Returns warnings about annotations of a Namespace in a manifest that only Linkerd's injector would
+/// read, if the Namespace opts in by either annotation: there is no telling yet whose injector reads it.
+pub fn namespace_without_effect(namespace: &NamespaceContext) -> Vec<FieldError> {
+    let asks = namespace.is_enabled();
+    if asks { without_effect(&namespace.annotations, OUR_SIDECARS) } else { Vec::new() }
+}
+
 /// Returns a remark on the injection label if its value does not opt in or out.
 fn label_remark(labels: &StringMap) -> Option<FieldError> {
     let answer = labels.get(INJECT_LABEL)?;
