@@ -159,3 +159,8 @@ fn two_thousand_findings_in_one_file_take_seconds() {
     assert!(text.ends_with("2000 objects read: 0 errors, 2000 warnings\n"));
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
 }
+
+#[test]
+fn annotations_of_linkerds_injector_are_named_where_its_annotation_opts_in() {
+    golden("linkerds", &[]);
+}
