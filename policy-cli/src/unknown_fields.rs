@@ -109,16 +109,18 @@ fn is_of_others(kind: Kind, object: &Value) -> bool {
 }
 
 fn of_object(kind: Kind, version: &str, object: &Value) -> Vec<UnknownField> {
-    if is_of_others(kind, object) {
-        return Vec::new();
-    }
-    match unknown_fields(kind, version, object) {
+    let found = match unknown_fields(kind, version, object) {
         Some(mut found) => {
             found.extend(kubernetes::unknown_in_metadata(kind, object));
             found
         }
         None => kubernetes::unknown_fields(kind, object),
+    };
+    if !is_of_others(kind, object) {
+        return found;
     }
+    // A misspelt field of a parent may be what makes it look like another's.
+    found.into_iter().filter(|unknown| !unknown.field.starts_with("spec.rules")).collect()
 }
 
 /// A field that makes its object invalid is an error whatever the command.
