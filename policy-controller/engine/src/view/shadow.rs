@@ -101,7 +101,7 @@ mod tests {
     fn a_route_that_denies_before_others_hides_none_on_a_closed_host() {
         let host = HostPattern::Exact("a.example".into());
         let routes = [named("old", false), named("broken", true)].map(|mut route| {
-            Arc::make_mut(&mut route).hosts = vec![host.clone()];
+            Arc::make_mut(&mut route).hosts = vec![host.clone()].into();
             route
         });
         let hidden = Shadowed { route: 0, rule: 0, number: 0, by: 1 };
