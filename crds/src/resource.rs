@@ -92,8 +92,7 @@ pub enum Resource {
     EndpointSlice(EndpointSlice),
 }
 
-/// Server (docs/spec/controller.md 1.1). Servers are equal if they mean the same: one that states the
-/// default access policy equals one that does not.
+/// Server (1.1). One that states the default access policy equals one that states none.
 #[derive(Clone, Debug)]
 pub struct Server {
     /// Selected workloads of its namespace.
@@ -398,8 +397,7 @@ pub enum ProbeOrigin {
     Probe,
     /// A lifecycle hook.
     Hook,
-    /// A probe of another host, which does not reach the pod. Linkerd's controller does not look at
-    /// the host.
+    /// A probe of another host, which does not reach the pod. Linkerd's controller ignores it.
     OtherHost,
 }
 

@@ -24,6 +24,12 @@ pub struct RouteResource {
 }
 
 impl RouteResource {
+    /// True if all parents are of kinds that no controller of this API reads: the route is not judged
+    /// here.
+    pub fn is_of_others(&self) -> bool {
+        !self.parents.is_empty() && self.parents.iter().all(ParentRef::is_of_others)
+    }
+
     /// Returns the reason why the route permits nothing although it is valid: its first filter that
     /// is not supported here, and the number of the others.
     pub fn denies_because(&self) -> Option<String> {

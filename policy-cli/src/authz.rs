@@ -19,6 +19,7 @@ pub(crate) use report::{
 
 use crate::cluster::undetermined;
 use crate::inventory::Inventory;
+use crate::unguarded;
 use effects::effects;
 use grants::rows;
 use policy_core::{
@@ -29,6 +30,7 @@ use policy_crds::{Kind, Object, ObjectKey, ObjectMeta};
 use policy_engine::CompiledWorkload;
 use policy_engine::enforcement::Enforcement;
 use policy_engine::view::{PolicyView, protocol_name, shadowed};
+use policy_webhooks::injector::Unguarded;
 use select::WorkloadTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
@@ -47,12 +49,14 @@ pub(crate) fn report(
     all_ports: bool,
 ) -> AuthzReport {
     let standings = standings(inventory);
+    let unguarded = unguarded::workloads(inventory);
     let mut groups: BTreeMap<Group, (&CompiledWorkload, Vec<String>)> = BTreeMap::new();
     for (key, workload) in &inventory.compiled.workloads {
         let shown = inventory.scope.contains(&key.namespace) && pods.contains(key);
         if shown {
             let sidecar = standings.get(key).map(|standing| Sidecar::from(*standing));
-            let group = Group::of(key, workload, sidecar);
+            let unguarded = unguarded.get(key).cloned().unwrap_or_default();
+            let group = Group { sidecar, unguarded, ..Group::of(key, workload) };
             let (_, names) = groups.entry(group).or_insert((workload, Vec::new()));
             names.push(key.name.to_string());
         }
@@ -104,10 +108,11 @@ struct Group {
     annotated: Vec<(u16, u16, usize)>,
     rest: usize,
     sidecar: Option<Sidecar>,
+    unguarded: Unguarded,
 }
 
 impl Group {
-    fn of(key: &WorkloadKey, workload: &CompiledWorkload, sidecar: Option<Sidecar>) -> Self {
+    fn of(key: &WorkloadKey, workload: &CompiledWorkload) -> Self {
         let CompiledWorkload { policy, annotated, .. } = workload;
         let address = |policy: &Arc<ServerPolicy>| Arc::as_ptr(policy).addr();
         Self {
@@ -122,7 +127,8 @@ impl Group {
                 Undeclared::Policy(policy) => address(policy),
                 Undeclared::Deny => 0,
             },
-            sidecar,
+            sidecar: None,
+            unguarded: Unguarded::default(),
         }
     }
 }
@@ -153,7 +159,10 @@ impl ReportBuilder<'_> {
             .ports
             .iter()
             .filter(|(port, policy)| owned(policy) && !self.is_hidden(**port, policy))
-            .map(|(port, policy)| self.port(Some(*port), policy))
+            .map(|(port, policy)| {
+                let unguarded = group.unguarded.port(port.get()).map(str::to_owned);
+                Port { unguarded, ..self.port(Some(*port), policy) }
+            })
             .collect();
         let annotated = annotated.iter().filter(|(_, policy)| owned(policy));
         let annotated_ports = self.annotated(annotated);
@@ -177,6 +186,7 @@ impl ReportBuilder<'_> {
             },
             names,
             sidecar: group.sidecar,
+            unguarded: group.unguarded.pod.clone(),
             ports,
             annotated_ports,
             other_ports,
@@ -229,6 +239,7 @@ impl ReportBuilder<'_> {
             },
             of_server: matches!(policy.owner, Owner::Server(_)),
             protocol: protocol_name(policy.protocol),
+            unguarded: None,
             denied: policy.deny.map(policy_core::Denied::as_str),
             access,
             otherwise,
@@ -271,6 +282,7 @@ fn undeclared() -> Port {
         owner: "none".to_owned(),
         of_server: false,
         protocol: protocol_name(policy_core::Protocol::Opaque),
+        unguarded: None,
         denied: Some(policy_core::Denied::PortUndeclared.as_str()),
         access: Vec::new(),
         otherwise: None,

@@ -12,6 +12,7 @@ mod outbound_policy;
 mod pods;
 mod port_names;
 mod remarks;
+mod unguarded;
 mod unknown;
 mod unused;
 
@@ -71,6 +72,7 @@ pub(crate) struct Questions {
 
 /// Lints the objects that were read.
 pub(crate) fn check_inventory(inventory: Inventory, questions: Questions) -> Findings {
+    let unguarded = crate::unguarded::workloads(&inventory);
     let Inventory { compiled, mut diagnostics, values, locations, permissions, .. } = inventory;
     let scope = &inventory.scope;
     let whole = inventory.cluster.is_some();
@@ -84,6 +86,7 @@ pub(crate) fn check_inventory(inventory: Inventory, questions: Questions) -> Fin
         found.extend(object_errors::findings(&context));
         found.extend(unknown::findings(&context, &mut locations));
     }
+    found.extend(unguarded::findings(&compiled, &unguarded));
     let Questions { outbound, unwatched } = questions;
     if let Some(network_policies) = outbound {
         found.extend(outbound::findings(&compiled, &network_policies, whole));

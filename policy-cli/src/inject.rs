@@ -3,7 +3,7 @@
 use crate::unknown_fields;
 use policy_crds::document;
 use policy_webhooks::injector::{
-    JOB_WARNING, NamespaceContext, Outcome, Settings, Template, inject, templates,
+    JOB_WARNING, NamespaceContext, Outcome, Settings, Template, inject, misplaced, templates,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -66,8 +66,10 @@ fn inject_template(
     settings: &Settings,
     injected: &mut InjectResult,
 ) {
-    let Some(pod) = document.pointer_mut(&template.pointer) else { return };
-    let Template { kind, namespace, name, .. } = template;
+    let Template { kind, namespace, name, place, pointer } = template;
+    let object = pointer.strip_suffix(*place).and_then(|object| document.pointer(object));
+    let remarks = object.map(|object| misplaced(object, place)).unwrap_or_default();
+    let Some(pod) = document.pointer_mut(pointer) else { return };
     let home = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace };
     let around = namespaces.get(home).cloned().unwrap_or_else(|| NamespaceContext::unknown(home));
     // Who applies a manifest without a namespace chooses it then.
@@ -100,7 +102,8 @@ fn inject_template(
             Vec::new()
         }
     };
-    injected.notes.extend(warnings.into_iter().map(|warning| format!("{place}: {warning}")));
+    let warnings = warnings.into_iter().chain(remarks.iter().map(ToString::to_string));
+    injected.notes.extend(warnings.map(|warning| format!("{place}: {warning}")));
 }
 
 /// Namespaces among the documents, including those in Lists.

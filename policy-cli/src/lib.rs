@@ -27,6 +27,7 @@ pub mod request;
 mod routes;
 mod signals;
 mod status;
+mod unguarded;
 mod unknown_fields;
 mod up;
 mod usage;

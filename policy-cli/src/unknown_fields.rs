@@ -9,7 +9,7 @@ mod kubernetes;
 
 use policy_crds::document::{self, Document};
 use policy_crds::unknown::{UnknownField, unknown_fields, unused_fields};
-use policy_crds::{Body, FieldError, Kind};
+use policy_crds::{Body, FieldError, Kind, Resource};
 use policy_engine::source::directory::Remark;
 use policy_engine::source::{Diagnostic, Severity};
 use serde_json::Value;
@@ -99,14 +99,28 @@ fn kind_of(object: &Value) -> Option<(Kind, &str)> {
     Some((exact?, version))
 }
 
+/// True for a route that other controllers read, which may know more fields.
+fn is_of_others(kind: Kind, object: &Value) -> bool {
+    kind.is_route()
+        && policy_crds::parse(object).is_ok_and(|object| match object.body {
+            Body::Valid(Resource::Route(route)) => route.is_of_others(),
+            Body::Valid(_) | Body::Invalid(_) => false,
+        })
+}
+
 fn of_object(kind: Kind, version: &str, object: &Value) -> Vec<UnknownField> {
-    match unknown_fields(kind, version, object) {
+    let found = match unknown_fields(kind, version, object) {
         Some(mut found) => {
             found.extend(kubernetes::unknown_in_metadata(kind, object));
             found
         }
         None => kubernetes::unknown_fields(kind, object),
+    };
+    if !is_of_others(kind, object) {
+        return found;
     }
+    // A misspelt field of a parent may be what makes it look like another's.
+    found.into_iter().filter(|unknown| !unknown.field.starts_with("spec.rules")).collect()
 }
 
 /// A field that makes its object invalid is an error whatever the command.
@@ -119,7 +133,8 @@ fn remark(unknown: &UnknownField, errors: &[FieldError], severity: Severity) -> 
 }
 
 fn unused(kind: Kind, object: &Value) -> impl Iterator<Item = Remark> {
-    unused_fields(kind, object).into_iter().map(|field| {
+    let judged = (!is_of_others(kind, object)).then(|| unused_fields(kind, object));
+    judged.into_iter().flatten().map(|field| {
         let message = "a field of the Gateway API that nothing here acts on".to_owned();
         Remark { about: FieldError { field, message }, severity: Severity::Note }
     })

@@ -66,7 +66,7 @@ spec:
 apiVersion: policy.linkerd.io/v1alpha1
 kind: MeshTLSAuthentication
 metadata: {name: fronts, namespace: shop}
-spec: {identities: ['front.shop.serviceaccount.identity.linkerd.cluster.local']}
+spec: {identities: ['front.shop.serviceaccount.identity.portcullis.cluster.local']}
 ---
 apiVersion: policy.linkerd.io/v1alpha1
 kind: NetworkAuthentication
@@ -107,7 +107,7 @@ fn authz_says_who_may_do_what_by_which_object() {
         "requires": [
             {"networks": ["10.0.0.0/8 except 10.9.0.0/16"],
              "from": "NetworkAuthentication shop/inside"},
-            {"identities": ["front.shop.serviceaccount.identity.linkerd.cluster.local"],
+            {"identities": ["front.shop.serviceaccount.identity.portcullis.cluster.local"],
              "from": "MeshTLSAuthentication shop/fronts"},
         ],
         "granted": true, "by": "AuthorizationPolicy shop/readers", "audited": false,
@@ -163,7 +163,7 @@ Pod shop/web-0, shop/web-1
     WHAT                    WHO                                                       BY
     GET /ready              from node-local (exempt)                                  default probe
     GET /api/…              from 10.0.0.0/8 except 10.9.0.0/16                        AuthorizationPolicy shop/readers
-    (HTTPRoute shop/reads)  and front.shop.serviceaccount.identity.linkerd.cluster.local
+    (HTTPRoute shop/reads)  and front.shop.serviceaccount.identity.portcullis.cluster.local
     anything else: not found
     withheld: AuthorizationPolicy shop/lost: MeshTLSAuthentication shop/missing does not exist
 "
@@ -320,9 +320,9 @@ WHAT WHO BY
 GET /ready from node-local (exempt) default probe
 * /closed nobody
 (HttpRouteBinding shop/closed)
-(HttpRouteBinding shop/many) front.shop.serviceaccount.identity.linkerd.cluster.local AuthorizationPolicy shop/many
+(HttpRouteBinding shop/many) front.shop.serviceaccount.identity.portcullis.cluster.local AuthorizationPolicy shop/many
 GET /api/… from 10.0.0.0/8 except 10.9.0.0/16 AuthorizationPolicy shop/readers
-(HTTPRoute shop/reads) and front.shop.serviceaccount.identity.linkerd.cluster.local
+(HTTPRoute shop/reads) and front.shop.serviceaccount.identity.portcullis.cluster.local
 anything else: not found
 
 PERMITTED EFFECT BY
@@ -601,4 +601,26 @@ fn an_api_server_that_is_not_reached_is_reported_in_one_message_of_our_own() {
         assert!(said.starts_with("error: ") && said.contains(&nobody.to_string()), "{said}");
         assert_eq!(said.lines().count(), 1, "{command}: {said}");
     }
+}
+
+/// Nothing of these ports is refused, whatever policy says: no sidecar is there to do it.
+#[test]
+fn a_port_that_anybody_can_reach_is_never_shown_as_refused() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check/unguarded");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    command.args(["authz", "-A", "-f"]).arg(&folder).stdin(Stdio::null());
+    let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let port = |number: u16| {
+        let (_, after) = text.split_once(&format!("port {number}  ")).unwrap();
+        after.lines().nth(1).unwrap_or_default().trim().to_owned()
+    };
+    let host =
+        "the pod has hostNetwork: true; its connections cannot be distinguished from its node's";
+    let skipped = "connections to it go around the sidecar, because skip-inbound-ports names it";
+    assert_eq!(port(9100), format!("everybody: {host}"));
+    assert_eq!(port(9104), format!("everybody: {skipped}"));
+    assert!(text.contains(&format!("no sidecar: nothing of this holds: {host}")), "{text}");
+    assert!(text.contains("the pod's os is windows"), "{text}");
+    // The one port that a sidecar guards.
+    assert_eq!(text.matches("every request to these ports is refused").count(), 1, "{text}");
 }

@@ -111,3 +111,56 @@ fn an_annotation_that_may_be_of_a_later_version_is_a_warning() {
     );
     assert!(text.ends_with("0 errors, 1 warning\n"), "{text}");
 }
+
+#[test]
+fn a_server_on_what_no_sidecar_guards_is_reported_with_the_reason() {
+    golden("unguarded", &[]);
+}
+
+#[test]
+fn an_annotation_where_nothing_reads_it_is_told_where_it_belongs() {
+    golden("misplaced", &[]);
+}
+
+#[test]
+fn a_route_of_other_controllers_alone_is_not_judged() {
+    golden("of-others", &[]);
+}
+
+#[test]
+fn labels_that_kubernetes_adds_to_pods_are_known() {
+    golden("labels", &[]);
+}
+
+#[test]
+fn durations_are_read_as_the_api_of_their_field_reads_them() {
+    golden("durations", &[]);
+}
+
+/// One parse of the file per finding took a minute here.
+#[test]
+fn two_thousand_findings_in_one_file_take_seconds() {
+    use std::fmt::Write;
+    let mut manifests = String::new();
+    for number in 0..2_000 {
+        let _ = write!(
+            manifests,
+            "---\napiVersion: policy.linkerd.io/v1beta3\nkind: Server\nmetadata: {{name: s{number}}}\n\
+             spec: {{podSelector: {{matchLabels: {{app: a{number}}}}}, port: 80, accessPolicy: deny}}\n"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.yaml");
+    std::fs::write(&file, manifests).unwrap();
+    let begin = std::time::Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    let output = command.arg("check").arg(&file).stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.ends_with("2000 objects read: 0 errors, 2000 warnings\n"));
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn annotations_of_linkerds_injector_are_named_where_its_annotation_opts_in() {
+    golden("linkerds", &[]);
+}

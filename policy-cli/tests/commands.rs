@@ -115,7 +115,7 @@ fn watch_prints_the_policy_and_each_change() {
     assert_eq!(once.status.code(), Some(0));
     let text = String::from_utf8(once.stdout).unwrap();
     let grant =
-        "allow      identity storefront.bookshop.serviceaccount.identity.linkerd.cluster.local";
+        "allow      identity storefront.bookshop.serviceaccount.identity.portcullis.cluster.local";
     assert!(text.contains(grant), "{text}");
 
     let missing = run(&["watch", "--controller", controller, "bookshop/nobody:1"]);

@@ -100,3 +100,40 @@ fn the_outbound_half_is_added_where_it_is_asked_for() {
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(told.contains("`mesh-only` needs a native sidecar"), "{told}");
 }
+
+#[test]
+fn a_folder_is_read_whole_and_an_address_is_answered_with_the_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    let other = DEPLOYMENT.replace("name: web, namespace", "name: api, namespace");
+    std::fs::write(folder.path().join("a.yaml"), DEPLOYMENT).unwrap();
+    std::fs::write(folder.path().join("sub/b.yml"), other).unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "a: [").unwrap();
+    let (code, _, told) = texts(&inject(&[folder.path().to_str().unwrap()], ""));
+    let both = "Deployment shop/web: injected\nDeployment shop/api: injected\n";
+    assert_eq!((code, told.as_str()), (Some(0), both));
+    let (code, _, told) = texts(&inject(&["https://example.com/a.yaml"], ""));
+    assert_eq!(code, Some(1));
+    let pipe = "curl -fsSL https://example.com/a.yaml | portcullis inject -";
+    assert!(told.contains(pipe), "{told}");
+}
+
+#[test]
+fn nothing_read_is_no_success() {
+    let (code, written, told) = texts(&inject(&["-"], "# nothing\n"));
+    assert_eq!((code, written.as_str()), (Some(1), ""));
+    assert!(told.contains("nothing was read from -"), "{told}");
+}
+
+#[test]
+fn an_annotation_of_the_workload_is_told_to_belong_to_its_template() {
+    let opts_out = DEPLOYMENT.replace(
+        "metadata: {name: web, namespace: shop}",
+        "metadata: {name: web, namespace: shop, annotations: {linkerd.io/inject: disabled}}",
+    );
+    let (code, _, told) = texts(&inject(&["-"], &opts_out));
+    assert_eq!(code, Some(0));
+    let remark = "Deployment shop/web: metadata.annotations[\"linkerd.io/inject\"]: has no effect \
+                  here: it is read from the pod template; write it in spec.template.metadata.annotations";
+    assert!(told.contains(remark), "{told}");
+}

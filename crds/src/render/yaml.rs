@@ -2,6 +2,7 @@
 //! files.
 
 use serde_json::Value;
+use std::fmt::Write;
 
 /// The YAML of a value, with a line break at its end.
 pub(super) fn write(value: &Value) -> String {
@@ -89,7 +90,28 @@ fn scalar(text: &str) -> String {
         && text.chars().all(safe)
         && !text.ends_with(' ')
         && !WORDS.contains(&text.to_ascii_lowercase().as_str());
-    if plain { text.to_owned() } else { Value::String(text.to_owned()).to_string() }
+    if plain { text.to_owned() } else { quoted(text) }
+}
+
+/// Text in double quotes. JSON leaves characters as they are that YAML forbids, or takes for line breaks
+/// and folds.
+fn quoted(text: &str) -> String {
+    let mut out = String::new();
+    for c in Value::String(text.to_owned()).to_string().chars() {
+        match c {
+            '\u{7f}'..='\u{9f}'
+            | '\u{2028}'
+            | '\u{2029}'
+            | '\u{feff}'
+            | '\u{fffe}'
+            | '\u{ffff}' => {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -107,6 +129,16 @@ mod tests {
         let text = write(&value);
         let documents = crate::document::read(&text);
         assert_eq!(documents[0].value, Ok(value), "{text}");
+    }
+
+    #[test]
+    fn what_yaml_forbids_or_folds_is_escaped() {
+        let text = "a\u{0}\u{7f}\u{85}\u{9b}\u{2028}\u{feff}\u{ffff}\t\nb";
+        let value = json!({"data": {"k": text}});
+        let written = write(&value);
+        let escaped = r#""a\u0000\u007f\u0085\u009b\u2028\ufeff\uffff\t\nb""#;
+        assert_eq!(written, format!("data:\n  k: {escaped}\n"));
+        assert_eq!(crate::document::read(&written)[0].value, Ok(value));
     }
 
     #[test]

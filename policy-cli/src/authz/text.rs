@@ -16,7 +16,10 @@ impl AuthzReport {
             let heading = format!("{} {}", workloads.kind, names(workloads));
             // Writing to a String cannot fail.
             let _ = write!(text, "\n{}\n", paint.bold(&heading));
-            if let Some(line) = enforced(workloads, paint) {
+            if let Some(reason) = &workloads.unguarded {
+                let line = format!("no sidecar: nothing of this holds: {reason}");
+                let _ = writeln!(text, "{}", paint.bad(&line));
+            } else if let Some(line) = enforced(workloads, paint) {
                 let _ = writeln!(text, "{line}");
             }
             for missing in &workloads.not_known {
@@ -65,6 +68,11 @@ fn port_text(port: &Port, paint: Paint) -> String {
         (None, ranges) => format!("ports {} (named by annotations only)", ranges.join(", ")),
     };
     let mut text = format!("\n  {number}  {}, {}\n", port.owner, port.protocol);
+    if let Some(reason) = &port.unguarded {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "    {}", paint.bad(&format!("everybody: {reason}")));
+        return text;
+    }
     if let Some(reason) = port.denied {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "    nobody: everything is refused, {reason}");

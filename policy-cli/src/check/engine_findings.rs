@@ -268,6 +268,10 @@ fn placed(
         FindingKind::PortName => Finding { severity: context.missing(), ..warning(field, message) },
         FindingKind::Dangling(_) => {
             let field = named_field(&object, &message, locations).unwrap_or(field);
+            let message = match message.contains("no ReferenceGrant") {
+                true => format!("{message}; `portcullis grants` prints one that does"),
+                false => message,
+            };
             Finding { severity: context.missing(), ..warning(field, message) }
         }
         FindingKind::Ineffective(_)

@@ -4,7 +4,9 @@ use super::locations::{Locations, ManifestFile};
 use policy_crds::document::Document;
 use policy_crds::{FieldError, Part};
 use policy_engine::source::{Diagnostic, Severity};
-use policy_webhooks::injector::{NamespaceContext, Template, dry_run, templates};
+use policy_webhooks::injector::{
+    NamespaceContext, Template, dry_run, misplaced, namespace_without_effect, templates,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -54,9 +56,13 @@ fn namespaces(locations: &mut Locations) -> Namespaces {
     namespaces
 }
 
-/// Diagnostics for one object. An object that is neither a pod nor has a pod template has none.
+/// Diagnostics for one object: a Namespace, a pod, or an object with a pod template.
 fn of_part(at: &PodLocation<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
     let mut found = Vec::new();
+    if let Some(namespace) = NamespaceContext::of(&at.part.value) {
+        let remarks = namespace_without_effect(&namespace).into_iter();
+        found.extend(remarks.map(|error| diagnostic(at, "", error, Severity::Warning)));
+    }
     for template in templates(&at.part.value) {
         let Template { pointer, namespace, .. } = &template;
         let Some(pod) = at.part.value.pointer(pointer) else { continue };
@@ -64,6 +70,8 @@ fn of_part(at: &PodLocation<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
         let around = namespaces.get(namespace).cloned();
         let around = around.unwrap_or_else(|| NamespaceContext::unknown(namespace));
         let messages = dry_run(pod, &around);
+        let misplaced = misplaced(&at.part.value, pointer).into_iter();
+        found.extend(misplaced.map(|error| diagnostic(at, "", error, Severity::Warning)));
         let place = pointer.trim_start_matches('/').replace('/', ".");
         let reported = |error, severity| diagnostic(at, &place, error, severity);
         found.extend(messages.refused.into_iter().map(|error| reported(error, Severity::Error)));

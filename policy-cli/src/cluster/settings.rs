@@ -26,7 +26,7 @@ pub(crate) struct SettingsFlags {
     default_policy: Option<DefaultPolicy>,
 
     /// Namespace of the control plane, which is part of every mesh identity [default: that of the
-    /// controller found there; of manifests: portcullis for `check`, else linkerd]
+    /// controller found there; of manifests: portcullis]
     #[arg(long, value_name = "NAMESPACE")]
     control_plane_namespace: Option<String>,
 
@@ -46,7 +46,14 @@ pub(crate) struct SettingsFlags {
 }
 
 /// Default namespace of the control plane.
-const CONTROL_PLANE: &str = "portcullis";
+pub(crate) const CONTROL_PLANE: &str = "portcullis";
+
+/// Settings with the identities of an installation by the chart.
+pub(crate) fn of_chart(mut config: ControllerConfig) -> ControllerConfig {
+    config.control_plane_namespace = CONTROL_PLANE.into();
+    config.shared_namespaces.insert(CONTROL_PLANE.into());
+    config
+}
 
 fn policy(name: &str) -> Result<DefaultPolicy, String> {
     let names = DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", ");
@@ -87,20 +94,10 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Settings of a directory.
+    /// Settings of a directory. Identities are those of an installation by the chart, for every
+    /// command, so that what one of them accepts another lets in.
     pub(crate) fn of_directory(flags: &SettingsFlags) -> Self {
-        Self::new(ControllerConfig::default(), DEFAULTS.to_owned(), true, flags)
-    }
-
-    /// Settings for checking a directory. Identities are those of an installation by the chart, so
-    /// that Linkerd's identities, which no workload has there, are reported.
-    pub(crate) fn for_check(flags: &SettingsFlags) -> Self {
-        let mut settings = Self::of_directory(flags);
-        if flags.control_plane_namespace.is_none() {
-            settings.config.control_plane_namespace = CONTROL_PLANE.into();
-            settings.config.shared_namespaces.insert(CONTROL_PLANE.into());
-        }
-        settings
+        Self::new(of_chart(ControllerConfig::default()), DEFAULTS.to_owned(), true, flags)
     }
 
     /// These.
@@ -364,7 +361,7 @@ mod tests {
         let whole = with_preset(ControllerConfig::default());
         let expected =
             with_ours(with_ours(whole.clone(), "invalid-routes").unwrap(), "probe-routes");
-        assert_eq!(settings.config, expected.unwrap());
+        assert_eq!(settings.config, expected.map(of_chart).unwrap());
         assert_ne!(settings.config, whole);
         let from = "--as-portcullis, else --linkerd-compatible, else the controller's defaults";
         assert_eq!(settings.from, from);

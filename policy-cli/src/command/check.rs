@@ -153,7 +153,7 @@ struct CheckRun {
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let CheckRun { source, list_failures, findings } = match &args.path {
         Some(path) => {
-            let mut settings = Settings::for_check(&args.settings);
+            let mut settings = Settings::of_directory(&args.settings);
             settings.outbound_by_linkerd |= args.beside_linkerd;
             let outbound = match args.outbound {
                 true => Some(declared_network_policies(path, &settings)?),

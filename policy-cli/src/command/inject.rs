@@ -4,6 +4,8 @@ use crate::inject::{ManifestInput, manifests};
 use crate::output::{self, Paint};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use policy_engine::ControllerConfig;
+use policy_engine::source::directory::scan;
 use policy_webhooks::injector::{
     Bypass, ControlPlane, Defaults, OutboundSettings, Preset, Settings, Trust, trust_from_pem,
 };
@@ -13,7 +15,7 @@ use std::process::ExitCode;
 
 /// Add the sidecar to manifests, as the injector does in a cluster
 ///
-/// Reads YAML or JSON from files, or from standard input with `-`, and writes YAML to standard output:
+/// Reads YAML or JSON from files and folders, or from standard input with `-`, and writes YAML to standard output:
 /// every Pod, Deployment, DaemonSet, StatefulSet, ReplicaSet, ReplicationController, Job, CronJob and
 /// List of them with a sidecar, everything else unchanged, without comments. Pods that have a sidecar
 /// stay as they are. Manifests with `portcullis.dev/inject: disabled`, or whose Namespace in the input
@@ -32,7 +34,7 @@ Examples:
   portcullis inject --set proxy-log-level=debug --set proxy-cpu-limit=1 deploy.yaml"
 )]
 pub(crate) struct InjectArgs {
-    /// Manifests; `-` is standard input
+    /// Manifests: files, or folders with all manifests in them; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
 
@@ -86,8 +88,9 @@ pub(crate) fn run(args: &InjectArgs) -> anyhow::Result<ExitCode> {
         native: args.sidecar == SidecarKind::Native,
         outbound: OutboundSettings::default(),
     };
-    let sources: Vec<ManifestInput> =
+    let sources: Vec<Vec<ManifestInput>> =
         args.files.iter().map(|file| read(file)).collect::<anyhow::Result<_>>()?;
+    let sources: Vec<ManifestInput> = sources.into_iter().flatten().collect();
     let injected = manifests(&sources, &settings);
     let (paint, mut err) = (Paint::stderr(), std::io::stderr());
     for warning in &injected.warnings {
@@ -101,6 +104,10 @@ pub(crate) fn run(args: &InjectArgs) -> anyhow::Result<ExitCode> {
     if !injected.errors.is_empty() {
         bail!("nothing was written:\n{}", injected.errors.join("\n"));
     }
+    if injected.yaml.is_empty() {
+        // A pipe that broke must not look like work that is done.
+        bail!("nothing was read from {}", args.files.join(", "));
+    }
     output::text(&injected.yaml)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -112,12 +119,36 @@ fn trust(roots: Option<&Path>) -> anyhow::Result<Trust> {
     trust_from_pem(&text).map_err(|error| anyhow::anyhow!("--roots: `{place}`: {error}"))
 }
 
-fn read(file: &str) -> anyhow::Result<ManifestInput> {
+/// Reads standard input, a file, or every manifest of a folder.
+fn read(file: &str) -> anyhow::Result<Vec<ManifestInput>> {
+    if file.starts_with("https://") || file.starts_with("http://") {
+        bail!(
+            "`{file}` is an address: curl -fsSL {file} | portcullis inject - | kubectl apply -f -"
+        );
+    }
+    if Path::new(file).is_dir() {
+        return folder(file);
+    }
     let mut bytes = Vec::new();
     if file == "-" {
         std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
     } else {
         bytes = std::fs::read(file).with_context(|| format!("cannot read `{file}`"))?;
     }
-    Ok(ManifestInput { name: file.to_owned(), bytes })
+    Ok(vec![ManifestInput { name: file.to_owned(), bytes }])
+}
+
+/// Reads the files of a folder that `check` reads. One that cannot be read would be missing from what
+/// is applied, so that it is an error.
+fn folder(folder: &str) -> anyhow::Result<Vec<ManifestInput>> {
+    let limit = ControllerConfig::default().limits.file_bytes;
+    let scan = scan(Path::new(folder), limit).with_context(|| format!("cannot read `{folder}`"))?;
+    if let Some(problem) = scan.problems().next() {
+        bail!("{problem}");
+    }
+    let input = |(path, content): (&Path, Result<&[u8], &str>)| match content {
+        Ok(bytes) => Ok(ManifestInput { name: path.display().to_string(), bytes: bytes.to_vec() }),
+        Err(reason) => bail!("{}: {reason}", path.display()),
+    };
+    scan.files().map(input).collect()
 }

@@ -1,6 +1,7 @@
 //! `portcullis up`.
 
 use super::block_on;
+use crate::cluster::settings::{CONTROL_PLANE, of_chart};
 use crate::local_mesh::addresses::SUBNET;
 use crate::local_mesh::subnet;
 use crate::output::{Format, Paint};
@@ -50,6 +51,14 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated", value_parser = policy)]
     default_policy: DefaultPolicy,
 
+    /// Namespace of the control plane, which is part of every mesh identity
+    #[arg(long, value_name = "NAMESPACE", default_value = CONTROL_PLANE)]
+    control_plane_namespace: String,
+
+    /// Trust domain that ends every mesh identity
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    identity_domain: String,
+
     /// Set every difference from Linkerd to Linkerd's behaviour, as the flag of the controller does
     #[arg(long)]
     linkerd_compatible: bool,
@@ -91,7 +100,11 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
         true => with_preset(ControllerConfig::default()),
         false => ControllerConfig::default(),
     };
+    config = of_chart(config);
     config.default_policy = args.default_policy;
+    config.shared_namespaces.insert(args.control_plane_namespace.as_str().into());
+    config.control_plane_namespace = args.control_plane_namespace.into();
+    config.identity_domain = args.identity_domain.into();
     if !args.cluster_networks.is_empty() {
         config.cluster_networks = args.cluster_networks;
     }

@@ -40,7 +40,7 @@ fn decided(up: &Up) -> Value {
 }
 
 fn identity(account: &str) -> String {
-    format!("{account}.emojivoto.serviceaccount.identity.linkerd.cluster.local")
+    format!("{account}.emojivoto.serviceaccount.identity.portcullis.cluster.local")
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod element;
 mod inject;
 mod mark;
 mod metrics;
+mod misplaced;
 mod missing_sidecar;
 mod missing_sidecar_cache;
 mod names;
@@ -43,6 +44,7 @@ mod skip_reason;
 mod template;
 #[cfg(test)]
 mod tests;
+mod unguarded;
 mod value;
 
 pub use configuration::injector_configuration;
@@ -52,9 +54,10 @@ pub use dry_run::{DryRun, dry_run};
 pub use effective_config::{Defaults, Preset};
 pub use inject::{JOB_WARNING, Outcome, inject};
 pub use metrics::InjectorMetrics;
+pub use misplaced::misplaced;
 pub use missing_sidecar::{MissingSidecar, PodFacts, is_exempt, missing_sidecar};
-pub use names::namespace_remarks;
 pub(crate) use names::{injection_annotations, injection_remarks};
+pub use names::{namespace_remarks, namespace_without_effect};
 pub use namespace_labeler::{NamespaceLabeler, NamespaceLabelerInputs};
 pub use opt_in::{INJECT, INJECT_LABEL, NamespaceContext};
 pub use outbound_settings::{OutboundSettings, OutboundTransport, PlaintextAllowed, Unanswered};
@@ -68,3 +71,4 @@ pub use settings::{
 pub use sidecar::{PROXY as SIDECAR, VERSION_ANNOTATION};
 pub use skip_reason::SkipReason;
 pub use template::{Template, templates};
+pub use unguarded::{Unguarded, unguarded};

@@ -15,10 +15,11 @@ impl Finder<'_> {
                 continue;
             }
             let Some(kind) = kind(condition) else { continue };
-            let message = message(condition);
-            // Two conditions say that a reference is not permitted.
-            if !findings.iter().any(|other| other.message == message) {
-                findings.push(finding(key, kind, field(key.kind, condition.kind), message));
+            for message in messages(condition) {
+                // Two conditions say that a reference is not permitted.
+                if !findings.iter().any(|other| other.message == message) {
+                    findings.push(finding(key, kind, field(key.kind, condition.kind), message));
+                }
             }
         }
         findings
@@ -65,6 +66,16 @@ fn kind(condition: &ObjectCondition) -> Option<FindingKind> {
         (kind @ (ConditionKind::Accepted | ConditionKind::ResolvedRefs), _) => {
             Some(FindingKind::Ineffective(kind))
         }
+    }
+}
+
+/// The messages of a condition: of references that are not permitted one each, because each needs a
+/// ReferenceGrant of its own.
+fn messages(condition: &ObjectCondition) -> Vec<String> {
+    let whole = message(condition);
+    match condition.reason == Reason::RefNotPermitted {
+        true => whole.split("; ").map(str::to_owned).collect(),
+        false => vec![whole],
     }
 }
 

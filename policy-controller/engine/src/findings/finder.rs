@@ -1,6 +1,7 @@
 //! The state of the objects that findings are made from.
 
 use super::finding::{Finding, FindingKind};
+use super::routes::UnreachedByServer;
 use crate::config::ControllerConfig;
 use crate::incremental::{Memo, Query};
 use crate::index::Index;
@@ -15,6 +16,8 @@ pub(crate) struct Finder<'a> {
     pub(super) config: &'a ControllerConfig,
     /// The most workloads that are examined for one Server.
     pub(super) examined: usize,
+    /// The matches that are never reached, by Server.
+    pub(super) unreached: UnreachedByServer,
 }
 
 impl<'a> Finder<'a> {
@@ -25,7 +28,7 @@ impl<'a> Finder<'a> {
         config: &'a ControllerConfig,
         examined: usize,
     ) -> Self {
-        Self { index, memo, config, examined }
+        Self { index, memo, config, examined, unreached: UnreachedByServer::new() }
     }
 
     /// Findings about an object of the index. None for an object that breaks a rule, because more

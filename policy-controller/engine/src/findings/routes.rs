@@ -13,6 +13,12 @@ use std::sync::Arc;
 /// Messages by rule and match.
 type Unreached = BTreeMap<(usize, usize), String>;
 
+/// Messages of each route.
+type UnreachedByRoute = BTreeMap<ObjectRef, Unreached>;
+
+/// Messages of each route, by Server.
+pub(super) type UnreachedByServer = BTreeMap<ObjectKey, Arc<UnreachedByRoute>>;
+
 impl Finder<'_> {
     /// The matches of a route that are reached on no Server of it.
     pub(super) fn never_reached(&mut self, route: &Object) -> Vec<Finding> {
@@ -24,14 +30,8 @@ impl Finder<'_> {
             .filter_map(|parent| ObjectKey::server_of(parent, &key.namespace))
             .collect();
         for server in servers {
-            let paths = self.index.object(&server).map_or(PathHandling::Canonical, |server| {
-                annotation::path_normalization(&server.meta.annotations).value
-            });
-            let attached = self.query(&AttachedRoutesOf(server));
-            if !attached.routes.iter().any(|r| r.origin.object() == Some(&name)) {
-                continue;
-            }
-            let mut here = unreached(&attached.routes, paths, &name);
+            let on_server = self.unreached_on(server);
+            let Some(mut here) = on_server.get(&name).cloned() else { continue };
             everywhere = Some(match everywhere {
                 None => here,
                 Some(mut both) => {
@@ -48,23 +48,41 @@ impl Finder<'_> {
             })
             .collect()
     }
+
+    /// The matches that are never reached on a Server, of each route that is attached to it. Computed
+    /// once, because otherwise the time would grow with the square of the routes.
+    fn unreached_on(&mut self, server: ObjectKey) -> Arc<UnreachedByRoute> {
+        if let Some(known) = self.unreached.get(&server) {
+            return Arc::clone(known);
+        }
+        let paths = self.index.object(&server).map_or(PathHandling::Canonical, |server| {
+            annotation::path_normalization(&server.meta.annotations).value
+        });
+        let attached = self.query(&AttachedRoutesOf(server.clone()));
+        let found = Arc::new(unreached(&attached.routes, paths));
+        self.unreached.insert(server, Arc::clone(&found));
+        found
+    }
 }
 
-/// The matches of the route `own` that are never reached among `routes`.
-fn unreached(routes: &[Arc<Route>], paths: PathHandling, own: &ObjectRef) -> Unreached {
-    let message = |shadowed: Shadowed| {
-        let Shadowed { route, rule, number, by } = shadowed;
-        let (route, by) = (routes.get(route)?, routes.get(by)?.origin.object()?);
-        if route.origin.object() != Some(own) {
-            return None;
-        }
+/// The matches that are never reached among `routes`, by the object of the route. Every object has an
+/// entry.
+fn unreached(routes: &[Arc<Route>], paths: PathHandling) -> UnreachedByRoute {
+    let objects = routes.iter().filter_map(|route| route.origin.object());
+    let mut found: UnreachedByRoute =
+        objects.map(|object| (object.clone(), Unreached::new())).collect();
+    for Shadowed { route, rule, number, by } in shadowed(routes, &BTreeMap::new(), paths) {
+        let (Some(route), Some(by)) = (routes.get(route), routes.get(by)) else { continue };
+        let (Some(own), Some(by)) = (route.origin.object(), by.origin.object()) else { continue };
         let by =
             if by == own { "an earlier rule of this route".to_owned() } else { by.to_string() };
+        let Some(stated) = route.rules.get(rule) else { continue };
         // A rule without matches takes every request.
-        let wanted = route.rules.get(rule)?.matches.get(number).map(request);
+        let wanted = stated.matches.get(number).map(request);
         let wanted =
             wanted.map_or_else(|| "every request".to_owned(), |wanted| format!("`{wanted}`"));
-        Some(((rule, number), format!("never reached: {by} matches {wanted} first")))
-    };
-    shadowed(routes, &BTreeMap::new(), paths).into_iter().filter_map(message).collect()
+        let message = format!("never reached: {by} matches {wanted} first");
+        found.entry(own.clone()).or_default().insert((rule, number), message);
+    }
+    found
 }

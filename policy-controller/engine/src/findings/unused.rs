@@ -2,7 +2,6 @@
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
-use crate::query::reference::{ForeignReferencesOf, ReferencePermission};
 use crate::resolve::reference::content;
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Field, Kind, Object, ObjectKey};
@@ -14,7 +13,7 @@ impl Finder<'_> {
     /// reported while one is applied alone, because its policy or binding may follow.
     pub(crate) fn unused(&mut self, objects: &[Arc<Object>]) -> Vec<Finding> {
         let used: BTreeSet<ObjectKey> =
-            objects.iter().flat_map(|object| self.used(object)).collect();
+            objects.iter().flat_map(|object| Self::used(object)).collect();
         let keys = objects.iter().map(|object| &object.meta.key);
         let unused = keys.filter_map(|key| Some((key, without_use(key.kind)?)));
         let unused = unused.filter(|(key, _)| !used.contains(*key));
@@ -29,10 +28,9 @@ impl Finder<'_> {
             .collect()
     }
 
-    /// The authentications, groups and services that an object refers to, without those of other namespaces that it may
-    /// not use.
-    fn used(&mut self, object: &Object) -> Vec<ObjectKey> {
-        let own = &object.meta.key;
+    /// The authentications, groups and services that an object refers to. One of another namespace that
+    /// it may not use counts, too: what is lacking is a ReferenceGrant, and a finding of its own says so.
+    fn used(object: &Object) -> Vec<ObjectKey> {
         let named = object.references().into_iter();
         let keys = named.filter_map(|ObjectReference { field, what }| match (field, what) {
             // Labels select InboundRoutes alone.
@@ -42,17 +40,7 @@ impl Finder<'_> {
             ) => Some(key),
             _ => None,
         });
-        let keys: Vec<ObjectKey> = keys.collect();
-        if keys.iter().all(|key| key.namespace == own.namespace) {
-            return keys;
-        }
-        let foreign = self.query(&ForeignReferencesOf(own.clone()));
-        let refused: BTreeSet<_> = foreign
-            .iter()
-            .filter(|reference| reference.permission == ReferencePermission::Refused)
-            .map(|reference| &reference.to)
-            .collect();
-        keys.into_iter().filter(|key| !refused.contains(&key.to_ref())).collect()
+        keys.collect()
     }
 
     /// True if policies of other namespaces may refer to an object. A grant that breaks a rule may

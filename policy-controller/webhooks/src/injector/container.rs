@@ -132,7 +132,7 @@ pub(super) fn refresh(pod: &mut Value, warnings: &mut Vec<String>) {
 }
 
 /// Returns the ports that the pod's init container does not redirect.
-fn skipped_ports(pod: &Value) -> super::ports::PortList {
+pub(super) fn skipped_ports(pod: &Value) -> super::ports::PortList {
     let init = containers(pod).find(|(_, container)| text(container, "name") == Some(INIT));
     let arguments = init.and_then(|(_, init)| init.get("args").and_then(Value::as_array));
     let mut arguments = arguments.into_iter().flatten().filter_map(Value::as_str);

@@ -25,7 +25,7 @@ pub struct DryRun {
 /// template, would get with the default settings of an installation.
 ///
 /// Annotations of Linkerd's injector are reported if the pod or its namespace opts in to our
-/// sidecar; elsewhere they may be meant for Linkerd's.
+/// sidecar, by either annotation, because both opt in; elsewhere they may be meant for Linkerd's.
 pub fn dry_run(pod: &Value, context: &NamespaceContext) -> DryRun {
     let annotations = texts(pod.pointer("/metadata/annotations"));
     let context = readable(context);
@@ -33,9 +33,10 @@ pub fn dry_run(pod: &Value, context: &NamespaceContext) -> DryRun {
     let warnings = [unrecognized(&annotations, ""), near_opt_in(&annotations)];
     result.warned.extend(warnings.into_iter().flatten());
     let wanted = |texts: &super::opt_in::StringMap| {
-        texts.get(INJECT_LABEL).is_some_and(|answer| answer == "enabled")
+        INJECT.iter().any(|name| texts.get(*name).is_some_and(|answer| answer == "enabled"))
     };
-    if wanted(&annotations) || wanted(&context.annotations) || wanted(&context.labels) {
+    let labelled = context.labels.get(INJECT_LABEL).is_some_and(|answer| answer == "enabled");
+    if wanted(&annotations) || wanted(&context.annotations) || labelled {
         result.warned.extend(without_effect(&annotations, THIS_SIDECAR));
     }
     match inject(pod, &context, &settings()) {
@@ -75,7 +76,7 @@ fn on_pod(error: FieldError, context: &NamespaceContext) -> FieldError {
 }
 
 /// Returns the default settings. The control plane's addresses appear only in sidecars.
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         defaults: Defaults::default(),
         control_plane: ControlPlane::new("portcullis", "cluster.local", "cluster.local"),

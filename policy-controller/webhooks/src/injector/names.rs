@@ -23,7 +23,7 @@ const OF_POLICY: [&str; 6] = [
 ];
 
 /// Annotations that the injector writes.
-const WRITTEN: [&str; 3] =
+pub(super) const WRITTEN: [&str; 3] =
     [VERSION_ANNOTATION, annotation::SKIPPED_PORTS, annotation::SIDECAR_MARK];
 
 /// Returns every known name.
@@ -166,6 +166,12 @@ fn is_of_linkerds_injector(name: &str) -> bool {
     LINKERDS.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// True if a name is an annotation about injection or policy, also one of Linkerd's.
+pub(super) fn is_about_injection(name: &str) -> bool {
+    let known = INJECT.contains(&name) || OF_POLICY.contains(&name);
+    known || name.starts_with(OWN) || is_of_linkerds_injector(name)
+}
+
 /// Returns what is wrong with them. Their author gets these remarks before pods are refused, or, if
 /// the namespace opts in, before pods run without a sidecar or without a setting.
 pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
@@ -205,6 +211,13 @@ pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
         Err(errors) => remarks.extend(errors),
     }
     remarks
+}
+
+/// Returns warnings about annotations of a Namespace in a manifest that only Linkerd's injector would
+/// read, if the Namespace opts in by either annotation: there is no telling yet whose injector reads it.
+pub fn namespace_without_effect(namespace: &NamespaceContext) -> Vec<FieldError> {
+    let asks = namespace.is_enabled();
+    if asks { without_effect(&namespace.annotations, OUR_SIDECARS) } else { Vec::new() }
 }
 
 /// Returns a remark on the injection label if its value does not opt in or out.

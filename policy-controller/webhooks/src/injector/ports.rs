@@ -2,12 +2,28 @@
 
 use super::element::{containers, text};
 use serde_json::Value;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 /// A list of ports and port ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortList(Vec<RangeInclusive<u16>>);
+
+impl PartialOrd for PortList {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for PortList {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let bounds = |list: &Self| -> Vec<(u16, u16)> {
+            list.0.iter().map(|range| (*range.start(), *range.end())).collect()
+        };
+        bounds(self).cmp(&bounds(other))
+    }
+}
 
 /// Port numbers by name; several containers may use the same name.
 pub(super) type NamedPorts = BTreeMap<String, BTreeSet<u16>>;

@@ -128,8 +128,16 @@ pub(super) fn reason(pod: &Value) -> Option<SkipReason> {
     if spec.get("hostNetwork").and_then(Value::as_bool) == Some(true) {
         return Some(SkipReason::HostNetwork);
     }
+    is_for_windows(spec).then_some(SkipReason::Windows)
+}
+
+/// True if a pod says that it runs on Windows: by its operating system, or by the nodes that it selects.
+fn is_for_windows(spec: &Value) -> bool {
     let os = spec.get("os").and_then(|os| text(os, "name"));
-    (os == Some("windows")).then_some(SkipReason::Windows)
+    let nodes = ["kubernetes.io/os", "beta.kubernetes.io/os"]
+        .into_iter()
+        .filter_map(|label| text(spec.get("nodeSelector")?, label));
+    os.into_iter().chain(nodes).any(|os| os == "windows")
 }
 
 /// True if the containers with our names are the injected ones: one redirects, and the other

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub struct Template {
     /// JSON pointer to it.
     pub pointer: String,
+    /// The end of the pointer: where the pod is in its object.
+    pub place: &'static str,
     /// Kind of the object.
     pub kind: String,
     /// Name of the object; empty if it has none.
@@ -61,6 +63,7 @@ fn walk(value: &Value, pointer: &str, depth: u8, found: &mut Vec<Template>) {
     };
     found.push(Template {
         pointer: format!("{pointer}{place}"),
+        place,
         kind: kind.to_owned(),
         name,
         namespace: part("namespace"),

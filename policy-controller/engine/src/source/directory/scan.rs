@@ -51,6 +51,22 @@ impl Scan {
         })
     }
 
+    /// The files with their contents, or why one cannot be used.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, Result<&[u8], &str>)> {
+        self.files.iter().map(|(path, content)| {
+            let content = match content {
+                FileContent::Bytes(bytes) => Ok(bytes.as_slice()),
+                FileContent::Unusable(reason) => Err(reason.as_str()),
+            };
+            (path.as_path(), content)
+        })
+    }
+
+    /// Directories that could not be read, in words.
+    pub fn problems(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.diagnostics.iter()
+    }
+
     /// True if a file is empty.
     pub fn has_empty_file(&self) -> bool {
         self.files

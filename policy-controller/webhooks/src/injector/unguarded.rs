@@ -1,0 +1,120 @@
+//! Pods and ports that no sidecar guards, whatever policy says of them. Every command takes its answer
+//! from here, so that none of them shows a port as protected that anybody can reach.
+
+use super::configuration::{OPT_OUT, SYSTEM};
+use super::container::skipped_ports;
+use super::dry_run::settings;
+use super::effective_config::EffectiveConfig;
+use super::element::texts;
+use super::opt_in::{NamespaceContext, OptInDecision, decide};
+use super::ports::PortList;
+use super::skip_reason::{SkipReason, reason};
+use serde_json::Value;
+
+/// What of a pod no sidecar guards.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unguarded {
+    /// Why the pod gets no sidecar at all.
+    pub pod: Option<String>,
+    /// Ports that are left out of the redirection to its sidecar.
+    skipped: PortList,
+}
+
+/// Why connections to a skipped port reach the application as they are.
+const SKIPPED: &str =
+    "connections to it go around the sidecar, because skip-inbound-ports names it";
+
+impl Unguarded {
+    /// Returns why no policy holds on a port; `None` if a sidecar may guard it.
+    pub fn port(&self, port: u16) -> Option<&str> {
+        let skipped = self.skipped.contains(port).then_some(SKIPPED);
+        self.pod.as_deref().or(skipped)
+    }
+
+    /// True if a sidecar may guard every port.
+    pub fn is_nothing(&self) -> bool {
+        self.pod.is_none() && self.skipped.is_empty()
+    }
+}
+
+/// Returns what of `pod`, the JSON of a Pod or of a pod template, no sidecar guards. A pod that merely
+/// does not ask for a sidecar may get one by other means, such as the annotation of a Namespace that
+/// is not known.
+pub fn unguarded(pod: &Value, context: &NamespaceContext) -> Unguarded {
+    let found = reason(pod);
+    if let Some(SkipReason::AlreadyInjected { .. }) = found {
+        return Unguarded { pod: None, skipped: skipped_ports(pod) };
+    }
+    let annotations = texts(pod.pointer("/metadata/annotations"));
+    let none = PortList::default();
+    if let Some(why) = without_sidecar(found, context, decide(&annotations, context).ok()) {
+        return Unguarded { pod: Some(why), skipped: none };
+    }
+    let settings = settings();
+    let config =
+        EffectiveConfig::of(pod, &annotations, context, &settings.defaults, settings.hindrance());
+    Unguarded { pod: None, skipped: config.map_or(none, |config| config.skipped) }
+}
+
+/// Why a pod has no sidecar: what it is, its namespace, or its author's wish.
+fn without_sidecar(
+    found: Option<SkipReason>,
+    context: &NamespaceContext,
+    decision: Option<OptInDecision>,
+) -> Option<String> {
+    let namespace = &context.namespace;
+    match found {
+        Some(reason @ (SkipReason::HostNetwork | SkipReason::Windows | SkipReason::Static)) => {
+            return Some(reason.to_string());
+        }
+        // Another mesh's proxy may ask for the policy.
+        Some(_) => return None,
+        None => {}
+    }
+    if namespace == SYSTEM {
+        return Some(format!("the injector leaves namespace {namespace} alone"));
+    }
+    if context.labels.get(OPT_OUT).is_some_and(|value| value == "disabled") {
+        return Some(format!("the label `{OPT_OUT}` takes namespace {namespace} out"));
+    }
+    let wish = decision?.skip_reason()?;
+    let opts_out = matches!(wish, SkipReason::DisabledByPod | SkipReason::DisabledByNamespace(_));
+    opts_out.then(|| wish.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(spec: Value, annotations: Value) -> Value {
+        let mut pod = json!({"metadata": {"annotations": annotations}, "spec": spec});
+        pod["spec"]["containers"] = json!([
+            {"name": "a", "image": "a", "ports": [{"containerPort": 9104, "name": "metrics"}]},
+        ]);
+        pod
+    }
+
+    fn of(spec: Value, annotations: Value, namespace: &str) -> Option<String> {
+        let context = NamespaceContext::unknown(namespace);
+        unguarded(&pod(spec, annotations), &context).port(9104).map(str::to_owned)
+    }
+
+    #[test]
+    fn a_port_that_anybody_reaches_is_never_taken_for_guarded() {
+        let none = || json!({});
+        let windows = "the pod's os is windows, the sidecar runs on Linux".to_owned();
+        let skip = json!({"config.linkerd.io/skip-inbound-ports": "9000-9200"});
+        let host = SkipReason::HostNetwork.to_string();
+        assert_eq!(of(json!({"hostNetwork": true}), none(), "shop"), Some(host));
+        assert_eq!(of(json!({"os": {"name": "windows"}}), none(), "shop"), Some(windows.clone()));
+        let selected = json!({"nodeSelector": {"kubernetes.io/os": "windows"}});
+        assert_eq!(of(selected, none(), "shop"), Some(windows));
+        assert_eq!(of(none(), skip, "shop"), Some(SKIPPED.to_owned()));
+        let system = "the injector leaves namespace kube-system alone".to_owned();
+        assert_eq!(of(none(), none(), "kube-system"), Some(system));
+        let disabled = json!({"linkerd.io/inject": "disabled"});
+        assert_eq!(of(none(), disabled, "shop"), Some(SkipReason::DisabledByPod.to_string()));
+        assert_eq!(of(none(), none(), "shop"), None);
+    }
+}
