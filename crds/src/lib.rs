@@ -17,6 +17,7 @@ mod key;
 pub mod kind;
 mod kinds;
 mod lookup;
+mod node;
 pub mod object;
 mod outbound;
 mod parse;

@@ -14,6 +14,7 @@ pub use crate::inbound::{
     RouteAdmission, UnknownValue, VirtualHost,
 };
 pub use crate::key::NamespacedName;
+pub use crate::node::Node;
 pub use crate::outbound::{
     EndpointSlice, PodSidecar, PodTarget, Service, ServicePort, SliceEndpoint, SlicePort,
 };
@@ -439,13 +440,4 @@ pub struct WorkloadResource {
     pub annotations: BTreeMap<Arc<str>, Arc<str>>,
     /// The pods.
     pub pod: Pod,
-}
-
-/// The parts of a node that probe exemptions depend on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    /// Addresses of the node.
-    pub addresses: Vec<IpAddr>,
-    /// First address of each `podCIDR`.
-    pub pod_gateways: Vec<IpAddr>,
 }

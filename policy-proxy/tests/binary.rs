@@ -120,7 +120,9 @@ fn the_proxy_whose_memory_holds_keys_cannot_be_dumped() {
     let of = |file: &str| format!("/proc/{}/{file}", proxy.0.id());
     // While a program is being started, its files may belong to root in any case.
     wait_until_blocking("it runs", || std::fs::read_dir(of("task")).unwrap().count() > 1);
-    assert_eq!(std::fs::metadata(of("mem")).unwrap().uid(), 0);
+    wait_until_blocking("its memory is root's", || {
+        std::fs::metadata(of("mem")).unwrap().uid() == 0
+    });
 }
 
 #[test]

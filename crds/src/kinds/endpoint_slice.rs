@@ -52,7 +52,7 @@ fn port(node: &JsonNode<'_>) -> Option<Option<SlicePort>> {
 }
 
 fn endpoints(input: &Input<'_>, family: AddressFamily) -> Option<Vec<SliceEndpoint>> {
-    let mut names = Names::default();
+    let mut names = SharedNames::default();
     let read = |node: JsonNode<'_>| endpoint(&node, family, (input, &mut names));
     let endpoints: Option<Vec<Option<SliceEndpoint>>> =
         list(&input.root, "endpoints")?.into_iter().map(read).collect();
@@ -63,7 +63,7 @@ fn endpoints(input: &Input<'_>, family: AddressFamily) -> Option<Vec<SliceEndpoi
 fn endpoint(
     node: &JsonNode<'_>,
     family: AddressFamily,
-    (input, names): (&Input<'_>, &mut Names),
+    (input, names): (&Input<'_>, &mut SharedNames),
 ) -> Option<Option<SliceEndpoint>> {
     let fields = node.fields(AllowedFields::Any)?;
     let Some(first) = list(&fields, "addresses")?.into_iter().next() else { return Some(None) };
@@ -97,7 +97,11 @@ fn endpoint(
 
 /// The pod that an endpoint is said to be. A reference to an object of another kind, or without a
 /// kind, names no pod. A part of it that cannot be read is that of no pod.
-fn pod(endpoint: &Fields<'_>, input: &Input<'_>, names: &mut Names) -> Option<Arc<PodTarget>> {
+fn pod(
+    endpoint: &Fields<'_>,
+    input: &Input<'_>,
+    names: &mut SharedNames,
+) -> Option<Arc<PodTarget>> {
     let target = endpoint.get("targetRef").and_then(|node| node.fields(AllowedFields::Any))?;
     target.get("kind").filter(|kind| kind.value() == "Pod")?;
     let stated = |name: &str| target.get(name).map(|node| node.value().as_str().unwrap_or(""));
@@ -113,7 +117,11 @@ fn condition(conditions: Option<&Fields<'_>>, name: &str, absent: bool) -> Optio
     conditions.and_then(|fields| fields.get(name)).map_or(Some(absent), |node| node.boolean())
 }
 
-fn hinted(hints: Option<&Fields<'_>>, list: &str, names: &mut Names) -> Option<Vec<Arc<str>>> {
+fn hinted(
+    hints: Option<&Fields<'_>>,
+    list: &str,
+    names: &mut SharedNames,
+) -> Option<Vec<Arc<str>>> {
     let Some(node) = hints.and_then(|fields| fields.get(list)) else { return Some(Vec::new()) };
     let name = |node: JsonNode<'_>| {
         Some(names.shared(node.fields(AllowedFields::Any)?.require("name")?.text()?))
@@ -123,9 +131,9 @@ fn hinted(hints: Option<&Fields<'_>>, list: &str, names: &mut Names) -> Option<V
 
 /// The names of one slice, each once: its endpoints share few nodes and zones.
 #[derive(Default)]
-struct Names(BTreeSet<Arc<str>>);
+struct SharedNames(BTreeSet<Arc<str>>);
 
-impl Names {
+impl SharedNames {
     fn shared(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.0.get(name) {
             return Arc::clone(known);

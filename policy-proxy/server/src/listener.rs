@@ -9,6 +9,7 @@
 mod accept_loop;
 mod connection;
 mod handshake;
+mod refusal;
 mod service;
 mod settings;
 mod stream;
@@ -16,7 +17,8 @@ mod stream;
 pub use accept_loop::Listener;
 pub use connection::{Accepted, ConnectionEnd};
 pub use handshake::{CurrentTls, Transport};
-pub use service::{ConnectionRefusal, ConnectionService};
+pub use refusal::ConnectionRefusal;
+pub use service::ConnectionService;
 pub use settings::{HandshakeTurns, ListenerSettings};
 pub use stream::ListenerStream;
 

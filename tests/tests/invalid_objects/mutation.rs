@@ -21,13 +21,53 @@ impl fmt::Display for Mutation {
     }
 }
 
-/// Changes a node below `spec`, `metadata.labels` or `metadata.annotations`, chosen at any depth.
+impl Mutation {
+    /// True if the changed part said by itself to what the object applied. The controller keeps no
+    /// history of texts, so that it cannot know (docs/spec/decisions.md, *Invalid objects*).
+    pub(crate) fn says_all_itself(&self, object: &Value) -> bool {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let is_at = |place: &str| self.place.starts_with(place);
+        match kind {
+            _ if self.place == "/spec" => true,
+            // A Server of another namespace, or any Server, with a match of every request.
+            "HTTPRoute" | "GRPCRoute" if is_at("/spec/parentRefs") => {
+                is_foreign(object) || !names_requests(object)
+            }
+            // The namespaces whose routes it permitted.
+            "ReferenceGrant" => is_at("/spec/from"),
+            // The Server that answers for a root, the hosts of a child, and the paths by which one of
+            // several selected objects is told from the others.
+            "InboundRoute" => {
+                let is_child = !object["spec"]["delegatedFrom"].is_null();
+                is_at("/spec/virtualhost")
+                    || is_at("/spec/delegatedFrom")
+                    || (is_child && is_at("/spec/routes"))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// True if a parent of a route is in another namespace.
+fn is_foreign(route: &Value) -> bool {
+    let own = &route["metadata"]["namespace"];
+    let parents = route["spec"]["parentRefs"].as_array();
+    parents.into_iter().flatten().any(|one| !one["namespace"].is_null() && one["namespace"] != *own)
+}
+
+/// True if each match of a route names requests: none takes every one.
+fn names_requests(route: &Value) -> bool {
+    let rules = || route["spec"]["rules"].as_array().into_iter().flatten();
+    let matches = || rules().flat_map(|rule| rule["matches"].as_array().into_iter().flatten());
+    let all = |one: &Value| one["path"].is_null() || one["path"]["value"] == "/";
+    rules().all(|rule| !rule["matches"].is_null()) && !matches().any(all)
+}
+
+/// Changes a node of the spec, chosen at any depth.
 pub(crate) fn mutate(object: &Value, random: &mut Random) -> (Value, Mutation) {
     let mut places = Vec::new();
-    for root in ["/spec", "/metadata/labels", "/metadata/annotations"] {
-        if let Some(value) = object.pointer(root) {
-            collect(value, root.to_owned(), &mut places);
-        }
+    if let Some(spec) = object.pointer("/spec") {
+        collect(spec, "/spec".to_owned(), &mut places);
     }
     let place = random.one_of(&places).clone();
     let before = object.pointer(&place).unwrap().clone();

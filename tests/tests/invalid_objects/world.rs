@@ -65,6 +65,9 @@ impl World {
                 && !["", "apps", "batch"].contains(&group)
                 && values[*number].get("spec").is_some()
         };
+        if objects.iter().any(is_invalid) {
+            return None;
+        }
         let valid: Vec<usize> = (0..objects.len()).filter(may_break).collect();
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let mut world = Self { name, config, values, objects, valid, refused: Vec::new() };

@@ -127,7 +127,9 @@ impl Found {
         // Without an action the one that was meant is unknown.
         self.unread |= ACTIONS.iter().all(|action| field(rule, action).is_none());
         match field(rule, "servers") {
-            Some(Value::Array(servers)) => servers.iter().for_each(|one| self.server_of(one)),
+            Some(Value::Array(servers)) if !servers.is_empty() => {
+                servers.iter().for_each(|one| self.server_of(one))
+            }
             Some(_) => self.unread = true,
             None => {}
         }

@@ -23,13 +23,16 @@ pub(super) fn parents(spec: &Fields<'_>, dialect: Dialect) -> (Vec<ParentRef>, b
 fn parent(node: &JsonNode<'_>, dialect: Dialect) -> Option<ParentRef> {
     let names = &["group", "kind", "name", "namespace", "port", "sectionName"];
     let fields = node.fields(dialect.growing(names))?;
+    // An unknown field may be the misspelt name of one that is absent.
+    let is_misspelt = dialect.refuses_unknown() && fields.has_unknown(names);
+    let absent = |name: &str| is_misspelt && fields.get(name).is_none();
     let text = |name: &str, default: &str| match fields.get(name) {
         Some(node) => node.text().map(shared),
         None => Some(shared(default)),
     };
     let (group, kind) = match (text("group", dialect.group()), text("kind", "Gateway")) {
-        (Some(group), Some(kind)) => (group, kind),
-        (None, _) | (_, None) => (shared(Kind::Server.group()), shared(Kind::Server.as_str())),
+        (Some(group), Some(kind)) if !absent("group") && !absent("kind") => (group, kind),
+        _ => (shared(Kind::Server.group()), shared(Kind::Server.as_str())),
     };
     let namespace = match fields.get("namespace") {
         Some(node) => namespace(&node),
@@ -39,7 +42,7 @@ fn parent(node: &JsonNode<'_>, dialect: Dialect) -> Option<ParentRef> {
     let section = fields.get("sectionName").and_then(|node| node.text_up_to(253)).map(shared);
     let name = shared(fields.require("name")?.text_up_to(253)?);
     // Without it, the parent would be one of another namespace than the one that was meant.
-    let namespace = namespace?;
+    let namespace = namespace.filter(|_| !absent("namespace"))?;
     let port = port.and_then(|port| u16::try_from(port).ok());
     let mut parent = ParentRef { group, kind, namespace, name, port, section };
     check(&fields, &parent, dialect);

@@ -1,12 +1,20 @@
 //! The state of the objects that findings are made from.
 
 use super::finding::{Finding, FindingKind};
-use super::routes::UnreachedByServer;
 use crate::config::ControllerConfig;
 use crate::incremental::{Memo, Query};
 use crate::index::Index;
 use crate::source::{Batch, Change};
+use policy_core::ObjectRef;
 use policy_crds::{Body, Object, ObjectKey, Resource};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Messages about matches that are never reached, by rule and match.
+pub(super) type Unreached = BTreeMap<(usize, usize), String>;
+
+/// The messages of each route.
+pub(super) type UnreachedByRoute = BTreeMap<ObjectRef, Unreached>;
 
 /// Computes the findings about objects. The index must have been listed completely, because an
 /// object that is not in it counts as missing.
@@ -17,7 +25,7 @@ pub(crate) struct Finder<'a> {
     /// The most workloads that are examined for one Server.
     pub(super) examined: usize,
     /// The matches that are never reached, by Server.
-    pub(super) unreached: UnreachedByServer,
+    pub(super) unreached: BTreeMap<ObjectKey, Arc<UnreachedByRoute>>,
 }
 
 impl<'a> Finder<'a> {
@@ -28,7 +36,7 @@ impl<'a> Finder<'a> {
         config: &'a ControllerConfig,
         examined: usize,
     ) -> Self {
-        Self { index, memo, config, examined, unreached: UnreachedByServer::new() }
+        Self { index, memo, config, examined, unreached: BTreeMap::new() }
     }
 
     /// Findings about an object of the index. None for an object that breaks a rule, because more

@@ -1,23 +1,14 @@
 //! Matches that other rules take all requests of.
 
-use super::finder::{Finder, finding};
+use super::finder::{Finder, Unreached, UnreachedByRoute, finding};
 use super::finding::{Finding, FindingKind};
 use crate::index::parents;
 use crate::query::policy::AttachedRoutesOf;
 use crate::view::{Shadowed, request, shadowed};
-use policy_core::{ObjectRef, PathHandling, Route};
+use policy_core::{PathHandling, Route};
 use policy_crds::{Object, ObjectKey, annotation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Messages by rule and match.
-type Unreached = BTreeMap<(usize, usize), String>;
-
-/// Messages of each route.
-type UnreachedByRoute = BTreeMap<ObjectRef, Unreached>;
-
-/// Messages of each route, by Server.
-pub(super) type UnreachedByServer = BTreeMap<ObjectKey, Arc<UnreachedByRoute>>;
 
 impl Finder<'_> {
     /// The matches of a route that are reached on no Server of it.

@@ -1,5 +1,4 @@
-//! Host ownership and route delegation: the rules in effect, the claims on a host, the tree of a
-//! root, and the routes that trees give a Server.
+//! Host ownership and route delegation: rules in effect, claims, trees, and what they give a Server.
 
 use super::condition::Reason;
 use super::tree_places::TreePlaces;

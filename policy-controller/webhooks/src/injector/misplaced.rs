@@ -3,6 +3,7 @@
 use super::element::texts;
 use super::names::{WRITTEN, is_about_injection};
 use super::opt_in::StringMap;
+use super::unguarded::COMPONENT;
 use policy_crds::annotation::PROXY_LABEL;
 use policy_crds::{FieldError, annotation};
 use serde_json::Value;
@@ -46,7 +47,8 @@ pub fn misplaced(object: &Value, pointer: &str) -> Vec<FieldError> {
 fn about_injection(texts: &StringMap) -> Vec<String> {
     let names = texts.keys().filter(|name| is_about_injection(name));
     names
-        .filter(|name| *name != PROXY_LABEL && !WRITTEN.contains(&name.as_str()))
+        .filter(|name| ![PROXY_LABEL, COMPONENT].contains(&name.as_str()))
+        .filter(|name| !WRITTEN.contains(&name.as_str()))
         .cloned()
         .collect()
 }

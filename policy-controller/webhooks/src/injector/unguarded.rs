@@ -20,6 +20,10 @@ pub struct Unguarded {
     skipped: PortList,
 }
 
+/// Label of the control plane's pods. They have no sidecar, and enforce the policy of their ports
+/// themselves.
+pub(super) const COMPONENT: &str = "portcullis.dev/component";
+
 /// Why connections to a skipped port reach the application as they are.
 const SKIPPED: &str =
     "connections to it go around the sidecar, because skip-inbound-ports names it";
@@ -44,6 +48,9 @@ pub fn unguarded(pod: &Value, context: &NamespaceContext) -> Unguarded {
     let found = reason(pod);
     if let Some(SkipReason::AlreadyInjected { .. }) = found {
         return Unguarded { pod: None, skipped: skipped_ports(pod) };
+    }
+    if texts(pod.pointer("/metadata/labels")).contains_key(COMPONENT) {
+        return Unguarded::default();
     }
     let annotations = texts(pod.pointer("/metadata/annotations"));
     let none = PortList::default();

@@ -2,7 +2,8 @@
 
 use super::connection::{Accepted, peer};
 use super::handshake::{Greeting, TLS_HANDSHAKE, Transport, Turns};
-use super::service::{ConnectionRefusal, ConnectionService};
+use super::refusal::ConnectionRefusal;
+use super::service::ConnectionService;
 use super::settings::ListenerSettings;
 use crate::accept::after_accept_error;
 use crate::allowance::Peer;

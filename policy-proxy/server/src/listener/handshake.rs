@@ -1,6 +1,6 @@
 //! The transport of a port, and handshakes in their turns.
 
-use super::service::ConnectionRefusal;
+use super::refusal::ConnectionRefusal;
 use super::settings::HandshakeTurns;
 use super::stream::ListenerStream;
 use crate::client_network::ClientNetwork;
