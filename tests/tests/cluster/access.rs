@@ -307,6 +307,6 @@ async fn a_connection_to_the_controller_ends_with_the_root_that_it_was_accepted_
         while stream.message().await.is_ok_and(|message| message.is_some()) {}
     });
     ended.await.expect("the connection ends with its root");
-    let text = "the client's certificate is not trusted any more";
+    let text = "the certificate of a connection's client is not trusted any more";
     assert!(controller.logs().contains(text), "{}", controller.logs());
 }
