@@ -55,7 +55,7 @@ const TABLE: [(&str, &str, Becomes); 65] = [
     ("config.linkerd.io/proxy-memory-limit", "64Mi", Injected),
     ("config.linkerd.io/proxy-memory-request", "32Mi", Injected),
     ("config.linkerd.io/shutdown-grace-period", "5s", Injected),
-    ("config.linkerd.io/skip-inbound-ports", "http,25", Injected),
+    ("config.linkerd.io/skip-inbound-ports", "http,25", Both),
     // What cannot be read is refused, on the Namespace as on the pod.
     ("config.linkerd.io/skip-inbound-ports", "70000", Refused("`70000`")),
     ("config.linkerd.io/opaque-ports", "9-8", Refused("`9-8`")),
