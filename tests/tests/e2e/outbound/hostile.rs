@@ -160,7 +160,8 @@ async fn no_object_lends_an_identity_or_makes_a_sidecar_call_itself() {
     // The first two, then what is asked for below: they are known in this order.
     node.apply(&machine(own, "of-web", web)).await.unwrap();
     node.apply(&machine(own, "of-plain", plain)).await.unwrap();
-    node.apply(&leads_to(own, "claimed", evil, 8080, Some("web"))).await.unwrap();
+    node.apply(&leads_to(own, "claimed", evil, 8080, Some("evil"))).await.unwrap();
+    node.apply(&leads_to(own, "stale", evil, 8080, Some("web"))).await.unwrap();
     node.apply(&leads_to(own, "own-outbound", caller, 4140, None)).await.unwrap();
     node.apply(&leads_to(own, "own-inbound", caller, 4143, None)).await.unwrap();
     node.apply(&leads_to(own, "other-outbound", web, 4140, None)).await.unwrap();
@@ -180,6 +181,9 @@ async fn no_object_lends_an_identity_or_makes_a_sidecar_call_itself() {
     let proven = identity(own, "evil");
     let carried = metrics(node, own, &["outbound_tcp_opened", "claimed", &proven]).await;
     assert_eq!(carried.len(), 1, "{carried:?}");
+    // An address that another pod has than the one that is named is nobody's.
+    let stale = format!("http://stale.{own}/page");
+    eventually("stale", None, || answers(node, own, &stale)).await;
     // Pods hold their addresses, whatever machine claims them.
     for (address, name) in [(web, "web"), (plain, "plain")] {
         let url = format!("http://{address}:8080/page");
