@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What no sidecar guards, by workload. Workloads without an entry may be guarded whole.
+/// Pods and ports that no sidecar guards, by workload. Workloads without an entry may be guarded whole.
 pub(crate) type UnguardedWorkloads = BTreeMap<WorkloadKey, Unguarded>;
 
 /// Returns what no sidecar guards of the pods that were read.

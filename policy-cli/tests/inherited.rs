@@ -204,7 +204,7 @@ fn outcome(stands: Stands, annotation: (&str, &str)) -> Outcome {
     outcome
 }
 
-/// Why no sidecar guards something names the object that says so, which differs by the place.
+/// Leaves out the reasons why no sidecar guards something, which name the object that says so.
 fn without_reasons(policies: &mut Value) {
     match policies {
         Value::Array(items) => items.iter_mut().for_each(without_reasons),

@@ -189,7 +189,7 @@ impl Origin {
     }
 
     /// Returns true if the route is looked at before all others, and in no table of a host.
-    pub(crate) fn comes_first(&self) -> bool {
+    pub fn comes_first(&self) -> bool {
         matches!(self, Self::Unreadable(_))
     }
 

@@ -256,7 +256,7 @@ fn matches(node: Option<JsonNode<'_>>, dialect: Dialect) -> ReadRule {
     read
 }
 
-/// What a duration of the Gateway API looks like (GEP-2257): an API server stores no other.
+/// The form of a duration of the Gateway API (GEP-2257): an API server stores no other.
 const GATEWAY_DURATION: &str = "is not a duration such as `10s`, `500ms` or `1m30s`";
 
 /// `timeouts.request`; zero means none.

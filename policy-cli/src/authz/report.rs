@@ -36,7 +36,7 @@ pub(crate) struct WorkloadGroup {
     /// State of the sidecar; absent for manifests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sidecar: Option<Sidecar>,
-    /// Why these workloads have no sidecar, so that nothing of this holds.
+    /// The reason why these workloads have no sidecar, so that nothing of this holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unguarded: Option<String>,
     /// Resources that could not be listed although they affect these workloads: the result may be
@@ -93,7 +93,7 @@ pub(crate) struct Port {
     pub(crate) of_server: bool,
     /// Protocol by which connections are read.
     pub(crate) protocol: String,
-    /// Why anybody can reach the port, whatever is granted.
+    /// The reason why anybody can reach the port, whatever is granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unguarded: Option<String>,
     /// Reason if every request is denied.

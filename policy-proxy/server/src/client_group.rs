@@ -1,7 +1,8 @@
 //! Groups of clients that count together where capacity is short.
 
 use crate::allowance::Peer;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use crate::client_network::first_of_64;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 /// The group that a client counts in: all holders of its identity, or without one its /24 (IPv4) or
@@ -24,10 +25,7 @@ impl ClientGroup {
                     let [a, b, c, _] = address.octets();
                     Ipv4Addr::new(a, b, c, 0).into()
                 }
-                IpAddr::V6(address) => {
-                    let [a, b, c, d, ..] = address.segments();
-                    Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-                }
+                IpAddr::V6(address) => first_of_64(address),
             }),
         }
     }

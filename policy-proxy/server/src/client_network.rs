@@ -12,12 +12,15 @@ impl ClientNetwork {
     pub fn of(address: IpAddr) -> Self {
         Self(match policy_core::fold_mapped(address) {
             IpAddr::V4(address) => address.into(),
-            IpAddr::V6(address) => {
-                let [a, b, c, d, ..] = address.segments();
-                Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-            }
+            IpAddr::V6(address) => first_of_64(address),
         })
     }
+}
+
+/// Returns the first address of the /64 of an IPv6 address.
+pub(crate) fn first_of_64(address: Ipv6Addr) -> IpAddr {
+    let [a, b, c, d, ..] = address.segments();
+    Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
 }
 
 #[cfg(test)]

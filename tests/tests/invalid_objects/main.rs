@@ -16,7 +16,7 @@ use world::World;
 /// Changes that are tried; `.ci/long` tries more.
 const CHANGES: usize = 4_000;
 
-/// What became of one change.
+/// The outcome of one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     /// The object is valid still.

@@ -36,7 +36,7 @@ pub(crate) fn all() -> Vec<World> {
     folders.iter().filter(|path| path.is_dir()).filter_map(|folder| World::read(folder)).collect()
 }
 
-/// Whether nothing of the object counts but its claims.
+/// Returns true if nothing of the object counts but its claims.
 pub(crate) fn is_invalid(object: &Object) -> bool {
     matches!(object.body, Body::Invalid(_))
 }

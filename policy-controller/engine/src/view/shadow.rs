@@ -1,6 +1,6 @@
 //! Matches that are never reached, because an earlier one matches the same requests.
 
-use policy_core::{Denied, HostPattern, Origin, PathHandling, RequestMatch, Route, Unmatched};
+use policy_core::{Denied, HostPattern, PathHandling, RequestMatch, Route, Unmatched};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub fn shadowed(
     let mut first: HashMap<(Option<&HostPattern>, String), usize> = HashMap::new();
     let mut found = Vec::new();
     let (before, others): (Vec<_>, Vec<_>) =
-        routes.iter().enumerate().partition(|(_, route)| comes_first(route));
+        routes.iter().enumerate().partition(|(_, route)| route.origin.comes_first());
     for (route, content) in before.into_iter().chain(others) {
         let tables = tables(content, hosts);
         for (rule, entry) in content.rules.iter().enumerate() {
@@ -56,10 +56,6 @@ pub fn shadowed(
     found
 }
 
-fn comes_first(route: &Route) -> bool {
-    matches!(route.origin, Origin::Unreadable(_))
-}
-
 /// The host tables that a route is in. A route that comes before all others does not apply to hosts
 /// that a delegation has closed.
 fn tables<'a>(
@@ -70,7 +66,8 @@ fn tables<'a>(
         return vec![None];
     }
     let closed = |host: &&HostPattern| {
-        comes_first(route) && hosts.get(*host) == Some(&Unmatched::Deny(Denied::NotDelegated))
+        route.origin.comes_first()
+            && hosts.get(*host) == Some(&Unmatched::Deny(Denied::NotDelegated))
     };
     route.hosts.iter().filter(|host| !closed(host)).map(Some).collect()
 }
@@ -78,8 +75,8 @@ fn tables<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy_core::PathPattern;
     use policy_core::testing::{object, route};
+    use policy_core::{Origin, PathPattern};
 
     fn named(name: &str, unreadable: bool) -> Arc<Route> {
         let mut content = route(name, vec![RequestMatch::path(PathPattern::prefix("/a"))]);

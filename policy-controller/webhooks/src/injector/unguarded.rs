@@ -11,10 +11,10 @@ use super::ports::PortList;
 use super::skip_reason::{SkipReason, reason};
 use serde_json::Value;
 
-/// What of a pod no sidecar guards.
+/// The parts of a pod that no sidecar guards.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unguarded {
-    /// Why the pod gets no sidecar at all.
+    /// The reason why the pod gets no sidecar at all.
     pub pod: Option<String>,
     /// Ports that are left out of the redirection to its sidecar.
     skipped: PortList,
@@ -24,7 +24,7 @@ pub struct Unguarded {
 /// themselves.
 pub(super) const COMPONENT: &str = "portcullis.dev/component";
 
-/// Why connections to a skipped port reach the application as they are.
+/// The reason why connections to a skipped port reach the application as they are.
 const SKIPPED: &str =
     "connections to it go around the sidecar, because skip-inbound-ports names it";
 
@@ -63,7 +63,7 @@ pub fn unguarded(pod: &Value, context: &NamespaceContext) -> Unguarded {
     Unguarded { pod: None, skipped: config.map_or(none, |config| config.skipped) }
 }
 
-/// Why a pod has no sidecar: what it is, its namespace, or its author's wish.
+/// Returns the reason why a pod has no sidecar: what it is, its namespace, or its author's wish.
 fn without_sidecar(
     found: Option<SkipReason>,
     context: &NamespaceContext,
