@@ -118,6 +118,10 @@ fn one_host<'a>(
         return Err(TargetFault::MissingHost);
     }
     let line = match line {
+        // The line of a target that has no authority (RFC 9112 section 3.2).
+        Some(line) if line.is_empty() && uri.authority().is_none() && version < Version::HTTP_2 => {
+            None
+        }
         Some(line) => {
             // A host is ASCII, which costs less to find out than UTF-8.
             let text = line.to_str().map_err(|_| TargetFault::InvalidHost)?;

@@ -184,7 +184,11 @@ fn target_and_host_must_agree() {
         assert_eq!(host(get("http://a/", two, &[line])), Err(TargetFault::AuthorityMismatch));
     }
     assert_eq!(host(get("http://u@a/", one, &["a"])), Err(TargetFault::InvalidHost));
-    assert_eq!(host(get("/", one, &[""])), Err(TargetFault::InvalidHost));
+    assert_eq!(host(get("/", one, &[""])), Ok(None));
+    assert_eq!(host(get("/", Version::HTTP_10, &[""])), Ok(None));
+    assert_eq!(host(get("http://a/", one, &[""])), Err(TargetFault::InvalidHost));
+    assert_eq!(host(get("/", two, &[""])), Err(TargetFault::InvalidHost));
+    assert_eq!(host(get("/", one, &["", "a"])), Err(TargetFault::DuplicateHost));
     assert_eq!(host(get("/", one, &["é"])), Err(TargetFault::InvalidHost));
 }
 

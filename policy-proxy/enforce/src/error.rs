@@ -45,8 +45,22 @@ pub enum ErrorKind {
     Connect,
     /// The application did not accept a connection in time.
     ConnectTimeout,
-    /// The application closed or reset the connection.
+    /// The application closed or reset the connection before it answered.
     Upstream,
+    /// The application closed or reset the connection within its response.
+    UpstreamTruncated,
+    /// The application took nothing of a request for too long.
+    UpstreamStalled,
+    /// A response head of the application is malformed, or comes where none may.
+    ResponseMalformed,
+    /// A response of the application has a malformed header field.
+    ResponseField,
+    /// A response of the application frames its body ambiguously.
+    ResponseFraming,
+    /// A response head of the application exceeds its bounds.
+    ResponseTooLarge,
+    /// A request body is malformed, or ended early.
+    BadRequestBody,
     /// A request exceeded its timeout.
     RequestTimeout,
     /// The client's connection broke.
@@ -55,7 +69,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for tables and metrics.
-    pub const ALL: [ErrorKind; 22] = [
+    pub const ALL: [ErrorKind; 29] = [
         Self::Destination,
         Self::TooManyConnections,
         Self::TlsDetectTimeout,
@@ -76,6 +90,13 @@ impl ErrorKind {
         Self::Connect,
         Self::ConnectTimeout,
         Self::Upstream,
+        Self::UpstreamTruncated,
+        Self::UpstreamStalled,
+        Self::ResponseMalformed,
+        Self::ResponseField,
+        Self::ResponseFraming,
+        Self::ResponseTooLarge,
+        Self::BadRequestBody,
         Self::RequestTimeout,
         Self::Io,
     ];
@@ -108,6 +129,13 @@ impl ErrorKind {
             Self::Connect => "connect",
             Self::ConnectTimeout => "connect_timeout",
             Self::Upstream => "upstream",
+            Self::UpstreamTruncated => "upstream_truncated",
+            Self::UpstreamStalled => "upstream_stalled",
+            Self::ResponseMalformed => "response_malformed",
+            Self::ResponseField => "response_field",
+            Self::ResponseFraming => "response_framing",
+            Self::ResponseTooLarge => "response_too_large",
+            Self::BadRequestBody => "bad_request_body",
             Self::RequestTimeout => "request_timeout",
             Self::Io => "io",
         }

@@ -93,9 +93,18 @@ pub fn downgrade_orig_proto(head: &mut Parts, version: Version, sized: bool) {
     if let Some(Ok(host)) = host {
         head.headers.insert(HOST, host);
     }
+    if head.version == Version::HTTP_11 && !head.headers.contains_key(HOST) {
+        // A target without an authority has an empty `Host` (RFC 9112 section 3.2).
+        head.headers.insert(HOST, HeaderValue::from_static(""));
+    }
     if let Some(target) = head.uri.path_and_query().cloned() {
         head.uri = target.into();
     }
+}
+
+/// Returns true if a request names a host, in its target or in `Host`.
+pub fn names_host(head: &Parts) -> bool {
+    head.uri.authority().is_some() || head.headers.contains_key(HOST)
 }
 
 /// States the version of the original response for a meshed peer.
@@ -259,10 +268,11 @@ fn is_hop(name: &HeaderName) -> bool {
 }
 
 /// Returns true for a field that only the proxy may set, in every spelling that an application may
-/// treat as the same (`_` for `-`).
+/// treat as the same: CGI makes a variable's name of it (RFC 3875 section 4.1.18), and servers put
+/// `_` in place of each byte that is no letter and no digit.
 fn is_reserved(name: &[u8]) -> bool {
     RESERVED.iter().any(|own| {
-        let alike = |(a, b): (&u8, &u8)| a == b || (*a == b'-' && *b == b'_');
+        let alike = |(a, b): (&u8, &u8)| a == b || (*a == b'-' && !b.is_ascii_alphanumeric());
         own.len() == name.len() && own.as_bytes().iter().zip(name).all(alike)
     })
 }
@@ -369,9 +379,14 @@ mod tests {
             ("L5D_connection-Secure", "true"),
             ("l5d_connection_secure", "true"),
             ("l5d-orig-proto", "e"),
+            ("l5d.client.id", "f"),
+            ("l5d~client!id", "g"),
+            ("l5d+client^id", "h"),
+            ("l5d'client`id", "i"),
             ("l5d-dst-canonical", "kept"),
+            ("l5dxclient-id", "kept"),
         ];
-        assert_eq!(left(&spoofed).0, ["l5d-dst-canonical: kept"]);
+        assert_eq!(left(&spoofed).0, ["l5d-dst-canonical: kept", "l5dxclient-id: kept"]);
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub enum Answer {
     Overloaded,
     /// The request's head has too many fields.
     HeadTooLarge,
+    /// The client's request body is malformed, or ended early.
+    BadBody,
     /// The application did not answer.
     Upstream(Fault),
 }
@@ -58,14 +60,55 @@ pub enum Fault {
     Connect,
     /// It did not accept a connection in time.
     ConnectTimeout,
-    /// It closed or broke the connection before it answered.
+    /// The connection broke, or its HTTP/2 stream ended, before the response's head.
     Broken,
-    /// It switched protocols without an upgrade request.
-    UnaskedUpgrade,
+    /// It closed the connection before it answered.
+    Closed,
+    /// It closed the connection that was kept open, before it answered: the client may send the
+    /// request again, as it may if it sees such an end itself (RFC 9112 section 9.3.1).
+    ClosedKept,
+    /// It closed the connection within the head of its response.
+    Truncated,
+    /// It took nothing of the request for too long.
+    Stalled,
+    /// Its response cannot be forwarded.
+    Response(ResponseFault),
     /// The exchange exceeded a bound of the policy.
     Timeout(Exceeded),
-    /// Its response has too many header fields.
-    HeadTooLarge,
+}
+
+/// Reason why a response of the application cannot be forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseFault {
+    /// Its head is no head of HTTP.
+    Malformed,
+    /// A field of its head has a name or a value that HTTP does not allow.
+    Field,
+    /// Its body may end in different places (RFC 9112 section 6.3).
+    Framing,
+    /// Its head exceeds the bound on its fields or bytes.
+    TooLarge,
+    /// More interim responses precede it than may.
+    TooManyInterim,
+    /// It switches protocols without an upgrade request, or before the request is complete.
+    Upgrade,
+}
+
+impl ResponseFault {
+    /// Returns the reason, for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Malformed => "the head of the application's response is malformed",
+            Self::Field => "the application's response has a malformed header field",
+            Self::Framing => {
+                "the application's response frames its body ambiguously: content-length or \
+                 transfer-encoding"
+            }
+            Self::TooLarge => "the head of the application's response is too large",
+            Self::TooManyInterim => "the application sent too many interim responses",
+            Self::Upgrade => "the application switched protocols unasked",
+        }
+    }
 }
 
 /// The bound that an exchange exceeded.
@@ -165,6 +208,7 @@ impl Answer {
             | Self::Gateway
             | Self::Overloaded
             | Self::HeadTooLarge
+            | Self::BadBody
             | Self::Upstream(_) => Ok(permit),
         }
     }
@@ -234,6 +278,7 @@ fn http(answer: &Answer, wording: &Wording, format: &ResponseFormat) -> Response
         | Answer::Gateway
         | Answer::Overloaded
         | Answer::HeadTooLarge
+        | Answer::BadBody
         | Answer::Upstream(_) => Bytes::new(),
     };
     let length = HeaderValue::from(body.len());
@@ -293,6 +338,10 @@ fn wording_of(answer: &Answer) -> Wording {
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
             plain(status, code::RESOURCE_EXHAUSTED, "too many header fields")
         }
+        Answer::BadBody => {
+            let text = "the request's body is malformed or incomplete";
+            with_close(plain(StatusCode::BAD_REQUEST, code::INVALID_ARGUMENT, text))
+        }
         Answer::Upstream(fault) => upstream(*fault),
     }
 }
@@ -329,9 +378,12 @@ fn upstream(fault: Fault) -> Wording {
     match fault {
         Fault::Connect => bad("client error (Connect)"),
         Fault::ConnectTimeout => with_close(late("client error (Connect): timed out")),
-        Fault::Broken => bad("the application closed the connection"),
-        Fault::UnaskedUpgrade => bad("the application switched protocols unasked"),
-        Fault::HeadTooLarge => bad("the application's response has too many header fields"),
+        Fault::Broken => bad("the connection to the application broke"),
+        Fault::Closed => bad("the application closed the connection before it answered"),
+        Fault::ClosedKept => bad("the application closed the connection that was kept open"),
+        Fault::Truncated => bad("the application closed the connection within its response's head"),
+        Fault::Stalled => bad("the application took nothing of the request for too long"),
+        Fault::Response(fault) => bad(fault.as_str()),
         Fault::Timeout(exceeded) => late(exceeded.as_str()),
     }
 }
@@ -469,7 +521,7 @@ mod tests {
         check(&Answer::Gateway, 404, "5");
         check(&Answer::Overloaded, 503, "14");
         check(&Answer::HeadTooLarge, 431, "8");
-        check(&Answer::Upstream(Fault::HeadTooLarge), 502, "14");
+        check(&Answer::Upstream(Fault::Response(ResponseFault::TooLarge)), 502, "14");
         check(&Answer::Upstream(Fault::Connect), 502, "14");
         check(&Answer::Upstream(Fault::ConnectTimeout), 504, "4");
         for exceeded in [Exceeded::Request, Exceeded::Response, Exceeded::Idle, Exceeded::Client] {

@@ -99,6 +99,7 @@ impl ResponseBody {
             | Answer::Gateway
             | Answer::Overloaded
             | Answer::HeadTooLarge
+            | Answer::BadBody
             | Answer::Upstream(_) => Reason::INTERNAL_ERROR,
         };
         Err(ResponseBodyError::Ended(reason.into()))

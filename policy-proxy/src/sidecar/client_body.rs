@@ -17,6 +17,15 @@ pub(super) enum ClientBody {
 }
 
 impl ClientBody {
+    /// Leaves it to the application to say `100 Continue`: it sees what the client expects.
+    pub(super) fn leave_continue(&self) {
+        match self {
+            Self::Http1(body) => body.leave_continue(),
+            // Nothing but the application says it there.
+            Self::Http2(_) => {}
+        }
+    }
+
     /// True if the body will stay incomplete; otherwise wakes `cx` when that is known. Buffers
     /// frames that arrive while nothing can be forwarded.
     pub(super) fn is_broken(&mut self, cx: &mut Context<'_>) -> bool {

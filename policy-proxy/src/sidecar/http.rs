@@ -11,17 +11,19 @@ use super::inflight::{HttpConnection, InflightGuard, RequestBody};
 use super::io::ClientIo;
 use super::response::ClientResponse;
 use super::tunnel::Upgrade;
-use super::upstream::UpstreamBody;
+use super::upstream::{Inform, UpstreamBody};
 use super::worker::TrackedConnection;
 use bytes::Bytes;
+use http::header::EXPECT;
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
-use policy_enforce::middleware::pipeline::{self, Admission, TimedRequest};
-use policy_enforce::respond::{Answer, ResponseFormat};
+use policy_enforce::middleware::pipeline::{self, Admission, Enforcer as _, TimedRequest};
+use policy_enforce::respond::{Answer, Fault, ResponseFormat};
 use policy_http::http1::request_decode::RequestHeadError;
+use policy_http::http1::response_decode::is_interim;
 use policy_http::http2;
 use policy_tls::peer::Peer;
 use std::future::poll_fn;
@@ -61,16 +63,32 @@ pub(super) async fn answer(
         Admission::Admitted(admitted) => admitted,
         Admission::Refused(refused) => return refused.into(),
     };
+    if head.headers.contains_key(EXPECT) {
+        body.leave_continue();
+    }
     let body = RequestBody::new(body, &admitted.request.open);
     // Read by records alone.
     let sent = admitted.is_recorded().then(Instant::now);
     let carried = admitted.options.orig_proto;
-    let forwarded = forward(&connection, (head, body), &mut admitted.request, carried).await;
+    let (held, filter) = admitted.forwarding();
+    let inform = |mut response: Response<()>| {
+        let version = carried.unwrap_or(Version::HTTP_11);
+        let role = ConnectionEnforcer(&connection).role();
+        if version > Version::HTTP_10
+            && is_interim(response.status())
+            && filter.interim(role, response.headers_mut())
+        {
+            connection.interim.borrow_mut().push_back(response);
+        }
+    };
+    let forwarded = forward(&connection, (head, body), held, (carried, &inform)).await;
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
     let mut response = match forwarded {
         Ok(response) => response,
         Err(answer) => {
-            return admitted.refuse(&ConnectionEnforcer(&connection), answer, waited).into();
+            let unanswered = answer == Answer::Upstream(Fault::ClosedKept);
+            let refused = admitted.refuse(&ConnectionEnforcer(&connection), answer, waited);
+            return ClientResponse { unanswered, ..refused.into() };
         }
     };
     // In place: a response that moves by value is copied at every step.
@@ -89,12 +107,12 @@ pub(super) async fn answer(
 }
 
 /// Forwards the request and waits for the response head, or for a reason to give up. `carried`: the
-/// HTTP/1 version of a request that a meshed peer sends in HTTP/2.
+/// HTTP/1 version of a request that a meshed peer sends in HTTP/2. Interim responses go to `inform`.
 async fn forward(
     connection: &Rc<HttpConnection>,
     (mut head, body): (Box<Parts>, RequestBody),
     held: &mut TimedRequest<InflightGuard>,
-    carried: Option<Version>,
+    (carried, inform): (Option<Version>, Inform<'_>),
 ) -> Result<Response<UpstreamBody<RequestBody>>, Answer> {
     let shared = &connection.worker.shared;
     let permit = shared.request_permits.acquire(shared.config.limits.in_flight);
@@ -102,13 +120,13 @@ async fn forward(
     let upstream = &connection.upstream;
     if let Some(version) = carried {
         headers::downgrade_orig_proto(&mut head, version, body.size_hint().exact().is_some());
-        wait_for_response(Box::pin(upstream.http1_multiplexed(head, body)), held).await
+        wait_for_response(Box::pin(upstream.http1_multiplexed(head, body, inform)), held).await
     } else if head.version >= Version::HTTP_2 {
         // Boxed: larger than the future for HTTP/1.
         let request = Request::from_parts(*head, body);
-        wait_for_response(Box::pin(upstream.http2(request)), held).await
+        wait_for_response(Box::pin(upstream.http2(request, inform)), held).await
     } else {
-        wait_for_response(pin!(upstream.http1(head, body, None)), held).await
+        wait_for_response(pin!(upstream.http1(head, body, (None, inform))), held).await
     }
 }
 
@@ -145,6 +163,7 @@ fn upgrade(
     ClientResponse {
         response,
         upgrade: server.map(|server| Box::new(Upgrade { server, guard, timer })),
+        unanswered: false,
     }
 }
 
@@ -158,7 +177,9 @@ impl HttpConnection {
             ClientConnError::Head(RequestHeadError::Malformed) => ErrorKind::BadRequestHead,
             ClientConnError::Io(_) => ErrorKind::Io,
             // Recorded where it happened.
-            ClientConnError::ResponseAborted | ClientConnError::Closed => return,
+            ClientConnError::ResponseAborted
+            | ClientConnError::Unanswered
+            | ClientConnError::Closed => return,
         };
         self.http_error(kind);
     }
@@ -194,9 +215,9 @@ mod tests {
         let bounds = [976, 1152, 1616, 1024];
         assert!(sizes.iter().zip(bounds).all(|(size, bound)| *size <= bound), "{sizes:?}");
         // Moved into its place once, and polled there.
-        assert!(size_of_answer(answer) <= 1024, "{}", size_of_answer(answer));
+        assert!(size_of_answer(answer) <= 1232, "{}", size_of_answer(answer));
         // Moved from its future to the client's task.
-        assert!(size_of::<ClientResponse>() <= 240, "{}", size_of::<ClientResponse>());
+        assert!(size_of::<ClientResponse>() <= 248, "{}", size_of::<ClientResponse>());
         assert!(size_of::<HttpConnection>() <= 1024, "{}", size_of::<HttpConnection>());
         assert!(size_of::<ResponseBody>() <= 128, "{}", size_of::<ResponseBody>());
     }

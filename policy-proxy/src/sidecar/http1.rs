@@ -96,7 +96,10 @@ where
                 }
                 Err(error) => return Err(error),
             };
-            let (mut writer, upgrade) = self.respond(head).await?;
+            let (mut writer, upgrade) = match self.respond(head).await {
+                Err(ClientConnError::Unanswered) => break,
+                responded => responded?,
+            };
             poll_fn(|cx| self.poll_send(cx, &mut writer)).await?;
             let last = writer.last;
             drop(writer);
@@ -151,26 +154,40 @@ where
         &self,
         head: RequestHead,
     ) -> Result<(ResponseWriter, Option<Box<Upgrade>>), ClientConnError> {
-        let RequestHead { parts, body, keep_alive, expects, trailers } = head;
+        let RequestHead { parts, body, keep_alive, expects } = head;
         let is_head = parts.method == Method::HEAD;
-        let mut request =
-            ResponseContext { version: parts.version, head: is_head, trailers, keep_alive };
+        let mut request = ResponseContext { version: parts.version, head: is_head, keep_alive };
         let body = ClientBody::Http1(UploadBody::new(&self.conn, body, (expects, self.bounds)));
         let mut pending =
             PooledFuture::new(|| (self.service)(Rc::clone(self.connection), parts, body));
-        let answered = poll_fn(|cx| match pending.poll(cx) {
-            Poll::Ready(answered) => {
-                request.keep_alive &= self.conn.can_keep_alive(cx) && !self.is_ending();
-                Poll::Ready(Ok(answered))
-            }
-            Poll::Pending => {
-                self.conn.maintain(cx)?;
-                Poll::Pending::<Result<_, ClientConnError>>
+        let answered = poll_fn(|cx| {
+            let polled = pending.poll(cx);
+            self.write_interim();
+            match polled {
+                Poll::Ready(answered) => {
+                    request.keep_alive &= self.conn.can_keep_alive(cx) && !self.is_ending();
+                    Poll::Ready(Ok(answered))
+                }
+                Poll::Pending => {
+                    self.conn.maintain(cx)?;
+                    Poll::Pending::<Result<_, ClientConnError>>
+                }
             }
         })
         .await?;
-        let ClientResponse { response, upgrade } = answered;
+        let ClientResponse { response, upgrade, unanswered } = answered;
+        if unanswered {
+            return Err(ClientConnError::Unanswered);
+        }
         Ok((self.write_head(response, request), upgrade))
+    }
+
+    /// Writes the interim responses that have arrived.
+    fn write_interim(&self) {
+        let mut interim = self.connection.interim.borrow_mut();
+        while let Some(response) = interim.pop_front() {
+            self.conn.write(|out| out.head(|small| response_encode::write_interim(response, small)));
+        }
     }
 
     fn write_head(
@@ -246,9 +263,8 @@ where
         };
         let mut response = Response::new(());
         *response.status_mut() = status;
-        let (head, trailers) = (false, false);
         let version = http::Version::HTTP_11;
-        let request = ResponseContext { version, head, trailers, keep_alive: false };
+        let request = ResponseContext { version, head: false, keep_alive: false };
         let second = self.connection.worker.now();
         self.conn.write(|out| {
             out.head(|small| {

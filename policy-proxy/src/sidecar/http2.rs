@@ -3,6 +3,7 @@
 use super::body::ResponseBody;
 use super::inflight::{HttpConnection, RequestBody};
 use super::io::Metered;
+use http::Response;
 use policy_enforce::error::ErrorKind;
 use policy_http::http2::{ClientConnection, Limits, Streams};
 use policy_http::shutdown::Shutdown;
@@ -45,6 +46,10 @@ impl ClientConnection for HttpConnection {
 
     fn second(&self) -> u32 {
         self.worker.now()
+    }
+
+    fn next_interim(&self) -> Option<Response<()>> {
+        self.interim.borrow_mut().pop_front()
     }
 
     fn on_error(&self, error: &h2::Error) {

@@ -29,6 +29,7 @@ use policy_http::signal::Signal;
 use policy_tls::peer::Peer;
 use slab::Slab;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -53,6 +54,8 @@ pub(super) struct HttpConnection {
     caller: Caller,
     /// Headers that inform the application of the client.
     pub(super) informed: ClientHeaders,
+    /// Interim responses to the request whose answer is being polled. Its poller takes them out.
+    pub(super) interim: RefCell<VecDeque<Response<()>>>,
     inflight: RefCell<Slab<InflightRequest>>,
     /// Time since which the connection is idle, by the worker's clock.
     idle_since: Cell<u32>,
@@ -110,6 +113,7 @@ impl HttpConnection {
             ending: Signal::new(),
             caller,
             informed: ClientHeaders::new(&peer, Some(upstream)),
+            interim: RefCell::default(),
             inflight: RefCell::new(Slab::new()),
             idle_since: Cell::new(worker.now()),
             _permit: permit,

@@ -106,9 +106,12 @@ impl OpaqueConnection {
             Fault::ConnectTimeout => ErrorKind::ConnectTimeout,
             Fault::Connect
             | Fault::Broken
-            | Fault::UnaskedUpgrade
-            | Fault::Timeout(_)
-            | Fault::HeadTooLarge => ErrorKind::Connect,
+            | Fault::Closed
+            | Fault::ClosedKept
+            | Fault::Truncated
+            | Fault::Stalled
+            | Fault::Response(_)
+            | Fault::Timeout(_) => ErrorKind::Connect,
         })
     }
 

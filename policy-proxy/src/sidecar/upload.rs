@@ -33,6 +33,14 @@ impl UploadBody {
         Self { conn: Some(Rc::clone(conn)) }
     }
 
+    /// Leaves it to the application to say `100 Continue`.
+    pub(super) fn leave_continue(&self) {
+        let Some(conn) = &self.conn else { return };
+        if let Upload::Reading { expects, .. } = &mut conn.inner.borrow_mut().upload {
+            *expects = false;
+        }
+    }
+
     /// True if the client broke off the body; otherwise wakes `cx` when it does.
     pub(super) fn is_broken(&self, cx: &Context<'_>) -> bool {
         self.conn.as_ref().is_some_and(|conn| conn.inner.borrow_mut().is_broken(cx))

@@ -13,15 +13,17 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
-use policy_enforce::respond::{Answer, Fault};
+use policy_enforce::respond::{Answer, Fault, ResponseFault};
 use policy_enforce::telemetry::{Meter, TcpSeries};
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http1::request_decode::Bounds;
+use policy_http::http1::response_decode::{ResponseHeadError, is_interim};
 use policy_http::http2::{Interruptible, Reset, Sender, Settings, Streams, while_waiting};
 use pool::{ConnPermit, IdlePool, PooledBody, SharedConn, UpstreamConn};
 use socket2::SockRef;
 use std::cell::OnceCell;
 use std::future::poll_fn;
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -117,16 +119,19 @@ where
         }
     }
 
-    /// Sends one HTTP/1 request at a time. A request that failed on a reused connection before any
-    /// of it was written ([`Error::Unsent`]) is retried once on a new one.
+    /// Sends one HTTP/1 request at a time, and passes interim responses to `inform`.
+    ///
+    /// On a connection that was used before, the application may close it while the request is on
+    /// its way. Such a request is sent once more on a new connection if nothing of it was written, or
+    /// if it may be repeated ([`Connection::is_repeatable`]).
     pub(super) async fn http1(
         &self,
         mut head: Box<Parts>,
         mut body: B,
-        permit: Option<ConnPermit<B>>,
-    ) -> Result<Response<UpstreamBody<B>>, Fault> {
+        (permit, inform): (Option<ConnPermit<B>>, Inform<'_>),
+    ) -> Result<Response<UpstreamBody<B>>, Answer> {
         let idle = poll_fn(|cx| Poll::Ready(self.idle.checkout(cx))).await;
-        let reused = idle.is_some();
+        let used = idle.is_some().then(Instant::now);
         let conn = match idle {
             Some(conn) => conn,
             None => {
@@ -138,14 +143,38 @@ where
         conn.permit.set(permit);
         conn.connection.borrow_mut().begin(&mut head, body);
         drop(head);
-        let mut response = poll_fn(|cx| poll_head(&conn, cx)).await;
-        if let (Err(Error::Unsent), true) = (&response, reused) {
-            let stream = Box::pin(self.connect()).await?;
-            conn.connection.borrow_mut().reconnect(stream);
-            response = poll_fn(|cx| poll_head(&conn, cx)).await;
+        let response = match poll_fn(|cx| poll_head(&conn, cx, inform)).await {
+            Err(error) => Box::pin(self.resend(&conn, error, (used, inform))).await?,
+            Ok(response) => response,
+        };
+        Ok(UpstreamBody::of(response, PooledBody::new(conn, &self.idle)))
+    }
+
+    /// Sends a request again that failed with `error` on a connection that was `used` before.
+    #[cold]
+    async fn resend(
+        &self,
+        conn: &SharedConn<B>,
+        error: Error,
+        (used, inform): (Option<Instant>, Inform<'_>),
+    ) -> Result<Response<()>, Answer> {
+        let Some(sent_at) = used else { return Err(answer_of(&error)) };
+        let repeats = match error {
+            Error::Unsent => false,
+            Error::Closed if sent_at.elapsed() < KEPT_RACE => true,
+            error => return Err(answer_of(&error)),
+        };
+        if repeats && !conn.connection.borrow().is_repeatable() {
+            return Err(Fault::ClosedKept.into());
         }
-        let head = response.map_err(|_| Fault::Broken)?;
-        Ok(UpstreamBody::of(head, PooledBody::new(conn, &self.idle)))
+        let stream = self.connect().await?;
+        if repeats {
+            conn.connection.borrow_mut().repeat(stream);
+        } else {
+            conn.connection.borrow_mut().reconnect(stream);
+        }
+        let response = poll_fn(|cx| poll_head(conn, cx, inform)).await;
+        response.map_err(|error| answer_of(&error))
     }
 
     fn bounds(&self) -> Bounds {
@@ -174,16 +203,19 @@ where
         &self,
         head: Box<Parts>,
         mut body: B,
+        inform: Inform<'_>,
     ) -> Result<Response<UpstreamBody<B>>, Answer> {
         let permit = while_waiting(&mut body, self.idle.acquire(self.carried, self.connect)).await;
         let permit = permit.ok_or(Answer::Overloaded)?;
-        self.http1(head, body, Some(permit)).await.map_err(Answer::Upstream)
+        self.http1(head, body, (Some(permit), inform)).await
     }
 
-    /// Sends a request on the client's HTTP/2 connection to the application.
+    /// Sends a request on the client's HTTP/2 connection to the application, and passes interim
+    /// responses to `inform`.
     pub(super) async fn http2(
         &self,
         request: Request<B>,
+        inform: Inform<'_>,
     ) -> Result<Response<UpstreamBody<B>>, Fault> {
         let mut request = request;
         loop {
@@ -195,7 +227,7 @@ where
                     Box::pin(connected).await?
                 }
             };
-            match self.streams.send(sender, request).await {
+            match self.streams.send(sender, request, inform).await {
                 Ok(response) => return Ok(response.map(UpstreamBody::Http2)),
                 // The connection has closed in the meantime and takes no further requests.
                 Err(Some(unsent)) if !is_new => request = unsent,
@@ -254,19 +286,54 @@ where
     }
 }
 
+/// Receives the interim responses to a request.
+pub(super) type Inform<'a> = &'a dyn Fn(Response<()>);
+
 /// Sends a request and waits for the response head; fails if the client breaks off a body that is
 /// not being read.
-fn poll_head<B>(conn: &SharedConn<B>, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>>
+fn poll_head<B>(
+    conn: &SharedConn<B>,
+    cx: &mut Context<'_>,
+    inform: Inform<'_>,
+) -> Poll<Result<Response<()>, Error>>
 where
     B: Body<Data = Bytes> + Interruptible + Unpin,
 {
     let mut connection = conn.connection.borrow_mut();
-    let head = connection.poll_head(cx);
-    if head.is_pending() && connection.upload().is_some_and(|upload| upload.must_end(cx)) {
-        return Poll::Ready(Err(Error::Request));
+    loop {
+        match connection.poll_head(cx) {
+            Poll::Ready(Ok(response)) if is_interim(response.status()) => inform(response),
+            Poll::Pending if connection.upload().is_some_and(|upload| upload.must_end(cx)) => {
+                return Poll::Ready(Err(Error::Request));
+            }
+            head => return head,
+        }
     }
-    head
 }
 
+/// The answer in place of a response that does not come.
+fn answer_of(error: &Error) -> Answer {
+    let fault = match error {
+        Error::Request => return Answer::BadBody,
+        Error::Unsent | Error::Closed => Fault::Closed,
+        Error::Truncated => Fault::Truncated,
+        Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Fault::Stalled,
+        Error::Io(_) => Fault::Broken,
+        Error::Early => Fault::Response(ResponseFault::Upgrade),
+        Error::Body(_) => Fault::Response(ResponseFault::Framing),
+        Error::Head(head) => Fault::Response(match head {
+            ResponseHeadError::Malformed => ResponseFault::Malformed,
+            ResponseHeadError::Field => ResponseFault::Field,
+            ResponseHeadError::Framing => ResponseFault::Framing,
+            ResponseHeadError::TooManyInterim => ResponseFault::TooManyInterim,
+            ResponseHeadError::TooLarge => ResponseFault::TooLarge,
+        }),
+    };
+    Answer::Upstream(fault)
+}
+
+/// Time after the start of a request within which the end of a connection that was kept open is taken
+/// for the end of its idle time, which the application decided on before it saw the request.
+const KEPT_RACE: Duration = Duration::from_secs(1);
 /// Header fields of a response, at most.
 const MAX_RESPONSE_FIELDS: usize = 100;

@@ -5,6 +5,7 @@ mod bounds;
 mod database;
 mod mesh;
 mod streams;
+mod traffic;
 
 use crate::support::*;
 use crate::tls::Mesh as _;

@@ -2,8 +2,8 @@
 //! same one, with the same status, fields and body, and both find it whole or both find it broken.
 //!
 //! The sidecar may refuse more. It does so where a length stands beside a transfer coding, where codings
-//! do not end in the one `chunked`, where a length is no number in a response that needs none, and where
-//! a line of trailers does not end in CR LF.
+//! do not end in the one `chunked`, where a length is no number in a response that needs none, where a
+//! blank precedes the colon of one of the two, and where a line of trailers does not end in CR LF.
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Empty};
@@ -16,7 +16,7 @@ use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use policy_http::http1::decode::{Decoded, Decoder};
 use policy_http::http1::request_decode::Bounds;
 use policy_http::http1::response_decode;
-use policy_http::http1::response_decode::ResponseFraming;
+use policy_http::http1::response_decode::{ResponseFraming, ResponseHead, ResponseHeadError};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -104,11 +104,11 @@ pub fn check(data: &[u8]) -> Result<(), String> {
 /// A response that comes byte by byte is the same one.
 fn pieces(data: &[u8]) -> Result<(), String> {
     let mut whole = BytesMut::from(data);
-    let Ok(Some(head)) = response_decode::parse(&mut whole, false, BOUNDS) else { return Ok(()) };
+    let Ok(Some(head)) = final_head(&mut whole, false) else { return Ok(()) };
     let mut buffer = BytesMut::new();
     for (place, byte) in data.iter().enumerate() {
         buffer.extend_from_slice(&[*byte]);
-        match response_decode::parse(&mut buffer, false, BOUNDS) {
+        match final_head(&mut buffer, false) {
             Ok(None) => {}
             Ok(Some(again)) => {
                 let same = again.body == head.body
@@ -122,9 +122,22 @@ fn pieces(data: &[u8]) -> Result<(), String> {
     Err("a response that is none byte by byte".into())
 }
 
+/// The head behind the interim ones, which hyper passes over.
+fn final_head(
+    buffer: &mut BytesMut,
+    to_head: bool,
+) -> Result<Option<ResponseHead>, ResponseHeadError> {
+    loop {
+        match response_decode::parse(buffer, to_head, BOUNDS)? {
+            Some(head) if head.is_interim() => {}
+            head => return Ok(head),
+        }
+    }
+}
+
 fn ours(data: &[u8], to_head: bool) -> Option<Seen> {
     let mut buffer = BytesMut::from(data);
-    let head = response_decode::parse(&mut buffer, to_head, BOUNDS).ok()??;
+    let head = final_head(&mut buffer, to_head).ok()??;
     let mut decoder = match head.body {
         ResponseFraming::Switched => Decoder::empty(),
         ResponseFraming::Length(bytes) => Decoder::length(bytes),
@@ -150,6 +163,7 @@ fn decode(decoder: &mut Decoder, buffer: &mut BytesMut) -> Option<(Vec<u8>, Head
 fn hyper(data: &[u8], method: &Method) -> Option<Seen> {
     let mut builder = http1::Builder::new();
     builder.max_headers(BOUNDS.fields).max_buf_size(BOUNDS.bytes);
+    builder.allow_spaces_after_header_name_in_responses(true);
     let io = Application { asked: false, left: data };
     let (mut sender, connection) = poll(pin!(builder.handshake(io)))?.ok()?;
     let mut connection = pin!(connection);

@@ -3,7 +3,7 @@
 use super::timer::{RequestTimeouts, client_deadline};
 use crate::headers;
 use crate::request_snapshot::RequestSnapshot;
-use crate::respond::{Answer, Fault};
+use crate::respond::{Answer, Fault, ResponseFault};
 use crate::store::ActivePolicy;
 use http::request::Parts;
 use http::uri::Scheme;
@@ -116,7 +116,7 @@ pub fn change_response(
     for effect in policy.evaluator.effects(permit) {
         match &effect.kind {
             FilterKind::ResponseHeaders(change) => {
-                apply(change, headers).map_err(|_| Answer::Upstream(Fault::HeadTooLarge))?;
+                apply(change, headers).map_err(|_| Answer::Upstream(Fault::Response(ResponseFault::TooLarge)))?;
             }
             FilterKind::RequestHeaders(_)
             | FilterKind::Rewrite(_)

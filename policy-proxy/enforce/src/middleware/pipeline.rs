@@ -16,14 +16,14 @@ use super::timer::Timer;
 use crate::headers::{self, ConnectionOptions};
 use crate::record::{DecisionInfo, RequestInfo, RequestLine, RequestRecord};
 use crate::request_snapshot::RequestSnapshot;
-use crate::respond::{self, Answer, Fault, RefusalDetail, ResponseFormat};
+use crate::respond::{self, Answer, Fault, RefusalDetail, ResponseFault, ResponseFormat};
 use crate::store::{ActivePolicy, PortHandle};
 use crate::telemetry::Telemetry;
 use bytes::Bytes;
-use http::header::MaxSizeReached;
+use http::header::{CONTENT_LENGTH, MaxSizeReached, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, Version};
-use policy_core::{Denial, Denied, PathHandling, Permit};
+use policy_core::{Denial, Denied, PathHandling, Permit, TargetFault};
 use policy_tls::peer::Peer;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -176,6 +176,9 @@ pub fn admit<E: Enforcer>(
     let (Some(peer), Some(authorizer)) = (peer, authorizer) else {
         return Admission::Refused(context.refuse(enforcer, &missing_peer()));
     };
+    if options.orig_proto == Some(Version::HTTP_11) && !headers::names_host(head) {
+        return Admission::Refused(context.refuse(enforcer, &missing_host()));
+    }
     let changes = enforcer.changes();
     let outcome = {
         let live = enforcer.handle().live();
@@ -249,6 +252,12 @@ fn missing_peer() -> Refusal {
     Refusal { answer: Answer::Denied(denial.reason), decision: Err(denial), policy: None }
 }
 
+/// HTTP/1.1 without a host, which HTTP/2 carries: HTTP/2 itself asks for none.
+fn missing_host() -> Refusal {
+    let denial = Denial { reason: Denied::Target(TargetFault::MissingHost), route: None };
+    Refusal { answer: Answer::Denied(denial.reason), decision: Err(denial), policy: None }
+}
+
 impl<O: OpenRequest> AdmittedRequest<O> {
     /// Returns the format of responses to the client.
     pub fn format(&self) -> ResponseFormat {
@@ -298,21 +307,57 @@ impl<O: OpenRequest> AdmittedRequest<O> {
         refused
     }
 
-    fn filter<B>(&self, role: Role, response: &mut Response<B>) -> Result<(), Answer> {
+    /// Splits off the filter of the interim responses that precede the response.
+    pub fn forwarding(&mut self) -> (&mut TimedRequest<O>, ResponseFilter<'_>) {
+        let filter = ResponseFilter {
+            policy: &self.policy,
+            permit: &self.permit,
+            changes: self.changes_response,
+            version: self.context.format.version(),
+        };
+        (&mut self.request, filter)
+    }
+
+    fn filter<B>(&mut self, role: Role, response: &mut Response<B>) -> Result<(), Answer> {
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-        let headers = response.headers_mut();
+        if role != Role::Origin && switching && !self.options.upgrade {
+            return Err(Answer::Upstream(Fault::Response(ResponseFault::Upgrade)));
+        }
+        self.forwarding().1.change(role, response.headers_mut(), switching)
+    }
+}
+
+/// What the head of a response loses and gains on its way to the client.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseFilter<'a> {
+    policy: &'a ActivePolicy,
+    permit: &'a Permit,
+    /// True if the policy changes responses.
+    changes: bool,
+    /// The version of the client's side.
+    version: Version,
+}
+
+impl ResponseFilter<'_> {
+    /// Turns the head of an interim response into the client's, with the changes of a final head.
+    /// Returns false if the client gets none: it speaks HTTP/1.0, or the head has too many fields.
+    pub fn interim(&self, role: Role, headers: &mut HeaderMap) -> bool {
+        // They frame no body (RFC 9110 section 15.2).
+        headers.remove(CONTENT_LENGTH);
+        headers.remove(TRANSFER_ENCODING);
+        self.version > Version::HTTP_10 && self.change(role, headers, false).is_ok()
+    }
+
+    fn change(&self, role: Role, headers: &mut HeaderMap, switching: bool) -> Result<(), Answer> {
         if let Role::Proxy { response_fields, .. } = role {
-            if switching && !self.options.upgrade {
-                return Err(Answer::Upstream(Fault::UnaskedUpgrade));
-            }
             if headers.len() > response_fields {
-                return Err(Answer::Upstream(Fault::HeadTooLarge));
+                return Err(Answer::Upstream(Fault::Response(ResponseFault::TooLarge)));
             }
             headers::clean_response(headers, switching);
         }
-        if self.changes_response {
-            filters::change_response(&self.policy, &self.permit, headers)?;
-            if role != Role::Origin && self.context.format.version() >= Version::HTTP_2 {
+        if self.changes {
+            filters::change_response(self.policy, self.permit, headers)?;
+            if role != Role::Origin && self.version >= Version::HTTP_2 {
                 headers::clean_for_http2(headers);
             }
         }

@@ -6,9 +6,10 @@
 //! is read into. The connection may be reused only if both messages ended exactly at their
 //! announced end and no bytes follow the response.
 
+mod head;
+
 use super::decode::{BodyError, Decoded, Decoder};
 use super::encode;
-use super::head_arena;
 use super::header_pool;
 use super::read_buf;
 use super::request_decode::Bounds;
@@ -45,6 +46,10 @@ pub struct Connection<S, B> {
     is_head: bool,
     /// True once the response's head has been read.
     answered: bool,
+    /// Number of interim responses to the request.
+    interim: u16,
+    /// True if the request may be sent a second time.
+    repeatable: bool,
     decoder: Decoder,
     /// True if another protocol follows the response's head.
     switched: bool,
@@ -61,12 +66,16 @@ pub enum Error {
     /// The connection ended before any of the request was written: the request may be sent again.
     #[error("connection closed")]
     Unsent,
-    /// The connection ended, or broke.
+    /// The connection broke.
     #[error("connection error: {0}")]
     Io(#[from] io::Error),
-    /// The server closed the connection before the response began.
+    /// The server closed or reset the connection before any byte of a response.
     #[error("connection closed without a response")]
     Closed,
+    /// The server closed or reset the connection within the response's head, or after an interim
+    /// response.
+    #[error("connection closed within the response's head")]
+    Truncated,
     /// The received bytes are not a response.
     #[error(transparent)]
     Head(#[from] response_decode::ResponseHeadError),
@@ -109,6 +118,8 @@ where
             bytes_written: false,
             is_head: false,
             answered: false,
+            interim: 0,
+            repeatable: false,
             decoder: Decoder::empty(),
             switched: false,
             reusable: true,
@@ -140,8 +151,14 @@ where
         self.upload = (!none).then_some(body);
         // Some servers read no body of these methods and would parse its chunks as a request.
         let bodyless = matches!(head.method, Method::GET | Method::HEAD);
-        let ignored = bodyless && matches!(self.encoder, encode::BodyEncoder::Chunked(_));
+        let ignored = bodyless && self.encoder == encode::BodyEncoder::Chunked;
         (self.bytes_written, self.answered, self.reusable) = (false, false, !ignored);
+        self.interim = 0;
+        // Only a request without a body: one that was taken from the client is gone.
+        self.repeatable = none && head.method.is_idempotent();
+        if self.repeatable {
+            self.out.keep();
+        }
         self.read_size = MIN_READ;
         self.decoder = Decoder::empty();
     }
@@ -151,6 +168,21 @@ where
         self.io = io;
         self.watched = false;
         self.input.clear();
+    }
+
+    /// Returns true if [`Self::repeat`] may follow [`Error::Closed`]: the request is idempotent (RFC
+    /// 9110 section 9.2.2) and has no body.
+    pub fn is_repeatable(&self) -> bool {
+        self.repeatable
+    }
+
+    /// Sends the request again over another connection. At most once for a request.
+    pub fn repeat(&mut self, io: S) {
+        self.repeatable = false;
+        self.bytes_written = false;
+        self.reusable = true;
+        self.out.rewind();
+        self.reconnect(io);
     }
 
     /// Returns true while part of the request is still to be sent.
@@ -233,48 +265,12 @@ where
         Ok(false)
     }
 
-    /// Sends the request and waits for the response's head.
-    ///
-    /// # Errors
-    ///
-    /// There will be no response.
-    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>> {
-        if self.is_sending()
-            && let Poll::Ready(sent) = self.poll_send(cx)
-        {
-            sent?;
-        }
-        if std::mem::take(&mut self.watched) {
-            // Nothing can have arrived since: this thread would have been woken.
-            return Poll::Pending;
-        }
-        loop {
-            match ready!(self.poll_parse(cx)) {
-                Ok(None) if !self.bytes_written => return Poll::Ready(Err(Error::Unsent)),
-                Err(Error::Io(_)) if !self.bytes_written => return Poll::Ready(Err(Error::Unsent)),
-                Ok(None) => return Poll::Ready(Err(Error::Closed)),
-                Ok(Some(HeadStatus::Partial)) => {}
-                Ok(Some(HeadStatus::Complete(head))) => return Poll::Ready(self.start_body(head)),
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-    }
-
-    /// Reads and parses a head; `None` at the end of the connection. Only bytes that have to be
-    /// kept are copied out of the thread's buffer, because most responses arrive whole.
-    fn poll_parse(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeadStatus>, Error>> {
-        let Self { io, input, buffered_body, is_head, bounds, .. } = self;
-        let read = read_buf::poll_read(io, cx, |fresh| {
-            if fresh.is_empty() {
-                return Ok(None);
-            }
-            parse(fresh, input, buffered_body, (*is_head, *bounds)).map(Some)
-        });
-        Poll::Ready(ready!(read)?)
-    }
-
+    /// Begins the body behind the final head.
     fn start_body(&mut self, head: ResponseHead) -> Result<Response<()>, Error> {
         self.answered = true;
+        if self.repeatable {
+            self.out.forget();
+        }
         self.reusable &= head.keep_alive;
         self.switched = head.body == ResponseFraming::Switched;
         self.decoder = match head.body {
@@ -377,39 +373,4 @@ where
     pub fn into_stream(self) -> (S, Bytes) {
         (self.io, self.input.freeze())
     }
-}
-
-/// Result of parsing a response head.
-#[allow(clippy::large_enum_variant, reason = "moved once per response; a box would cost more")]
-enum HeadStatus {
-    Complete(ResponseHead),
-    Partial,
-}
-
-/// Parses a head from `input` and `fresh`, which follows it. A body that arrived with its head goes
-/// to `buffered_body`; the rest of `fresh` is kept in `input`.
-fn parse(
-    fresh: &[u8],
-    input: &mut BytesMut,
-    buffered_body: &mut Bytes,
-    (is_head, bounds): (bool, Bounds),
-) -> Result<HeadStatus, Error> {
-    if !input.is_empty() {
-        input.extend_from_slice(fresh);
-        let head = response_decode::parse(input, is_head, bounds)?;
-        return Ok(head.map_or(HeadStatus::Partial, HeadStatus::Complete));
-    }
-    let (head, used) = response_decode::find(fresh, is_head, bounds)?;
-    let mut rest = fresh.get(used..).unwrap_or_default();
-    if let Some(ResponseHead { body: ResponseFraming::Length(length), .. }) = &head
-        && let Ok(length) = usize::try_from(*length)
-        && let Some((body, behind)) = rest.split_at_checked(length)
-    {
-        *buffered_body = head_arena::keep(body);
-        rest = behind;
-    }
-    if !rest.is_empty() {
-        input.extend_from_slice(rest);
-    }
-    Ok(head.map_or(HeadStatus::Partial, HeadStatus::Complete))
 }

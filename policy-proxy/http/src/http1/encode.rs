@@ -10,14 +10,14 @@ use http::header::{
 };
 
 /// Encoder of one body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyEncoder {
     /// No body is written.
     None,
     /// Number of bytes still to be written.
     Length(u64),
-    /// Chunks; these are the names of the trailers that may follow.
-    Chunked(Vec<HeaderName>),
+    /// Chunks.
+    Chunked,
     /// Bytes until the connection ends.
     UntilClose,
 }
@@ -41,7 +41,7 @@ impl BodyEncoder {
                 *left = left.saturating_sub(taken);
                 out.push(piece);
             }
-            Self::Chunked(_) => {
+            Self::Chunked => {
                 let mut line = [0; SIZE_LINE];
                 out.copy(size_line(piece.len(), &mut line));
                 out.push(piece);
@@ -59,14 +59,15 @@ impl BodyEncoder {
         match std::mem::replace(self, Self::None) {
             Self::None | Self::Length(0) | Self::UntilClose => Ok(()),
             Self::Length(_) => Err(IncompleteBody),
-            Self::Chunked(_) => {
+            Self::Chunked => {
                 out.fixed(b"0\r\n\r\n");
                 Ok(())
             }
         }
     }
 
-    /// Appends the end of the body with those `trailers` that were announced and are allowed there.
+    /// Appends the end of the body with those `trailers` that are allowed there. A `Trailer` field
+    /// need not have announced them, because it is optional (RFC 9110 section 6.6.2).
     ///
     /// # Errors
     /// The body is shorter than its announced length.
@@ -75,10 +76,12 @@ impl BodyEncoder {
         trailers: &HeaderMap,
         out: &mut WriteBuf,
     ) -> Result<(), IncompleteBody> {
-        let Self::Chunked(announced) = &*self else { return self.end(out) };
+        if *self != Self::Chunked {
+            return self.end(out);
+        }
         let mut lines = b"0\r\n".to_vec();
         for (name, value) in trailers {
-            if announced.contains(name) && !FORBIDDEN_TRAILERS.contains(name) {
+            if !FORBIDDEN_TRAILERS.contains(name) {
                 line(name, value.as_bytes(), &mut lines);
             }
         }
@@ -169,7 +172,7 @@ mod tests {
     fn chunks_are_as_long_as_they_say_and_an_empty_piece_is_no_end() {
         let pieces: [&[u8]; 3] = [b"abc", b"", b"0123456789abcdefg"];
         let want = "3\r\nabc\r\n11\r\n0123456789abcdefg\r\n0\r\n\r\n";
-        assert_eq!(framed(BodyEncoder::Chunked(Vec::new()), &pieces), (want.into(), Ok(())));
+        assert_eq!(framed(BodyEncoder::Chunked, &pieces), (want.into(), Ok(())));
     }
 
     #[test]
@@ -181,18 +184,16 @@ mod tests {
     }
 
     #[test]
-    fn only_trailers_that_were_announced_and_may_be_there_are_written() {
+    fn trailers_are_written_unless_they_may_not_be_there() {
         let mut trailers = HeaderMap::new();
-        for name in ["x-a", "x-b", "content-length"] {
+        for name in ["x-a", "content-length", "x-b"] {
             trailers.insert(name, HeaderValue::from_static("1"));
         }
-        let announced = vec![HeaderName::from_static("x-a"), CONTENT_LENGTH];
-        let mut framing = BodyEncoder::Chunked(announced);
         let mut out = WriteBuf::default();
-        framing.trailers(&trailers, &mut out).unwrap();
-        assert_eq!(text(out), "0\r\nx-a: 1\r\n\r\n");
+        BodyEncoder::Chunked.trailers(&trailers, &mut out).unwrap();
+        assert_eq!(text(out), "0\r\nx-a: 1\r\nx-b: 1\r\n\r\n");
         let mut out = WriteBuf::default();
-        BodyEncoder::Chunked(Vec::new()).trailers(&trailers, &mut out).unwrap();
-        assert_eq!(text(out), "0\r\n\r\n");
+        BodyEncoder::UntilClose.trailers(&trailers, &mut out).unwrap();
+        assert_eq!(text(out), "");
     }
 }

@@ -17,7 +17,7 @@ use super::{head_arena, header_pool};
 use crate::bounds::MAX_FIELDS;
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Uri, Version};
@@ -44,8 +44,6 @@ pub struct RequestHead {
     pub keep_alive: bool,
     /// True if the client waits for `100 Continue` before it sends the body.
     pub expects: bool,
-    /// True if the client accepts trailers.
-    pub trailers: bool,
 }
 
 /// The framing of a request body.
@@ -151,6 +149,13 @@ impl HeadBytes {
                 .all(|field| before(field.name).is_some_and(|lines| lines.ends_with(b"\r\n")))
     }
 
+    /// Returns true if a colon follows `name`, which is a part of the original, without a blank.
+    pub(super) fn has_colon_behind(&self, name: &str) -> bool {
+        let end = name.as_ptr().addr().checked_add(name.len());
+        let at = end.and_then(|end| end.checked_sub(self.base));
+        at.and_then(|at| self.bytes.get(at)) == Some(&b':')
+    }
+
     /// Returns the copy of `part`, which is a part of the original.
     pub(super) fn of(&self, part: &[u8]) -> Option<Bytes> {
         let from = part.as_ptr().addr().checked_sub(self.base)?;
@@ -175,7 +180,6 @@ struct RequestHeadBuilder {
     length: Option<u64>,
     /// True if the codings named so far end in `chunked`.
     coding: Option<bool>,
-    trailers: bool,
     headers: HeaderMap,
 }
 
@@ -195,7 +199,6 @@ impl RequestHeadBuilder {
             expects: false,
             length: None,
             coding: None,
-            trailers: false,
             headers,
         })
     }
@@ -247,8 +250,6 @@ impl RequestHeadBuilder {
             self.keep_alive |= has_token(value, b"keep-alive");
         } else if *name == EXPECT {
             self.expects = value.as_bytes().eq_ignore_ascii_case(b"100-continue");
-        } else if *name == TE {
-            self.trailers |= has_token(value, b"trailers");
         }
         Ok(true)
     }
@@ -283,7 +284,7 @@ impl RequestHeadBuilder {
         let expects =
             self.expects && self.version == Version::HTTP_11 && body != RequestFraming::None;
         let keep_alive = self.keep_alive && !self.closes && !ambiguous;
-        Ok(RequestHead { parts, body, keep_alive, expects, trailers: self.trailers })
+        Ok(RequestHead { parts, body, keep_alive, expects })
     }
 }
 

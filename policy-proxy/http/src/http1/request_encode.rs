@@ -3,7 +3,7 @@
 
 use super::encode::BodyEncoder;
 use super::line::{line, sized};
-use super::response_encode::{declared_trailers, write_transfer_encoding};
+use super::response_encode::write_transfer_encoding;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{Uri, Version};
@@ -48,7 +48,7 @@ fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, said: bool) -> BodyEn
         None if head.version == Version::HTTP_10 => BodyEncoder::None,
         None => {
             write_transfer_encoding(&head.headers, out);
-            BodyEncoder::Chunked(declared_trailers(&head.headers))
+            BodyEncoder::Chunked
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A response that two readers could frame differently is rejected (RFC 9112 section 6.3,
 //! stricter):
-//! 1. The syntax is httparse's without its lenient options: no folded lines, no whitespace before a
-//!    colon.
+//! 1. The syntax is httparse's without its lenient options: no folded lines. Whitespace before a
+//!    colon is removed (RFC 9112 section 5.1), except where the field frames the body.
 //! 2. A length consists of digits. Two lengths that differ are rejected, two equal ones are one.
 //! 3. A transfer coding ends in `chunked`, names it once, and has no length beside it; HTTP/1.0 has
 //!    none.
@@ -44,17 +44,37 @@ pub enum ResponseFraming {
 /// Error of a response head. The connection cannot be used any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseHeadError {
-    /// The head is malformed or ambiguous.
+    /// The head is no head of HTTP/1.
     #[error("the response head is malformed")]
     Malformed,
+    /// A field has a name or a value that HTTP does not allow.
+    #[error("the response head has a malformed field")]
+    Field,
+    /// Two readers could find the end of the body in different places.
+    #[error("the response head frames its body ambiguously")]
+    Framing,
+    /// More interim responses precede the response than may.
+    #[error("too many interim responses")]
+    TooManyInterim,
     /// The head exceeds the bytes or fields of [`Bounds`].
     #[error("the response head is too large")]
     TooLarge,
 }
 
-/// Consumes the head at the start of `buffer`, with the interim responses before it. `is_head`: the
-/// request was HEAD, whose response has no body. At most 100 fields are read, whatever `bounds`
-/// allows.
+impl ResponseHead {
+    /// Returns true if a further head follows for the same request (RFC 9110 section 15.2).
+    pub fn is_interim(&self) -> bool {
+        is_interim(self.response.status())
+    }
+}
+
+/// Returns true for the status of an interim response: 1xx, except the switch of protocols.
+pub fn is_interim(status: StatusCode) -> bool {
+    status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
+}
+
+/// Consumes the head at the start of `buffer`, which may be an interim one. `is_head`: the request
+/// was HEAD, whose response has no body. At most 100 fields are read, whatever `bounds` allows.
 ///
 /// # Errors
 /// `buffer` does not begin with a response; more bytes will not change that.
@@ -63,15 +83,16 @@ pub fn parse(
     is_head: bool,
     bounds: Bounds,
 ) -> Result<Option<ResponseHead>, ResponseHeadError> {
-    let (head, used) = find(buffer, is_head, bounds)?;
-    buffer.advance(used);
-    Ok(head)
+    let found = find(buffer, is_head, bounds)?;
+    Ok(found.map(|(head, used)| {
+        buffer.advance(used);
+        head
+    }))
 }
 
-/// Parses the head at the start of `bytes`, skipping interim responses (RFC 9110 section 15.2),
-/// which concern this connection only. Returns the number of bytes used, and `None` if the head is
-/// incomplete. `is_head`: the request was HEAD, whose response has no body. At most 100 fields are
-/// read, whatever `bounds` allows.
+/// Parses the head at the start of `bytes`, which may be an interim one. Returns it and the number
+/// of its bytes, and `None` if it is incomplete. `is_head`: the request was HEAD, whose response
+/// has no body. At most 100 fields are read, whatever `bounds` allows.
 ///
 /// # Errors
 /// `bytes` do not begin with a response; more bytes will not change that.
@@ -79,40 +100,24 @@ pub(super) fn find(
     bytes: &[u8],
     is_head: bool,
     bounds: Bounds,
-) -> Result<(Option<ResponseHead>, usize), ResponseHeadError> {
-    let mut used = 0_usize;
-    loop {
-        let rest = bytes.get(used..).unwrap_or_default();
-        if rest.is_empty() {
-            return Ok((None, used));
-        }
-        let Some((head, length)) = parse_one(rest, is_head, bounds)? else {
-            return Ok((None, used));
-        };
-        used = used.saturating_add(length);
-        let status = head.response.status();
-        if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
-            return Ok((Some(head), used));
-        }
-        header_pool::recycle(head.response.into_parts().0.headers);
-    }
-}
-
-fn parse_one(
-    bytes: &[u8],
-    is_head: bool,
-    bounds: Bounds,
 ) -> Result<Option<(ResponseHead, usize)>, ResponseHeadError> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
     let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let fields = bounds.fields.min(MAX_FIELDS);
     let mut parsed = httparse::Response::new(&mut []);
-    let config = httparse::ParserConfig::default();
+    let mut config = httparse::ParserConfig::default();
+    config.allow_spaces_after_header_name_in_responses(true);
     let fields = room.get_mut(..fields).unwrap_or_default();
     let length = match config.parse_response_with_uninit_headers(&mut parsed, bytes, fields) {
         Ok(Status::Complete(length)) => length,
         Ok(Status::Partial) if bytes.len() < bounds.bytes => return Ok(None),
         Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
             return Err(ResponseHeadError::TooLarge);
+        }
+        Err(httparse::Error::HeaderName | httparse::Error::HeaderValue) => {
+            return Err(ResponseHeadError::Field);
         }
         Err(_) => return Err(ResponseHeadError::Malformed),
     };
@@ -167,7 +172,11 @@ impl ResponseHeadBuilder {
         shared: &HeadBytes,
     ) -> Result<ResponseHead, ResponseHeadError> {
         for field in &*parsed.headers {
-            let (name, value) = shared.field(field).ok_or(ResponseHeadError::Malformed)?;
+            let (name, value) = shared.field(field).ok_or(ResponseHeadError::Field)?;
+            let frames = name == CONTENT_LENGTH || name == TRANSFER_ENCODING;
+            if frames && !shared.has_colon_behind(field.name) {
+                return Err(ResponseHeadError::Framing);
+            }
             if self.keep(&name, &value)? {
                 self.headers.append(name, value);
             }
@@ -208,9 +217,9 @@ impl ResponseHeadBuilder {
         }
         let first = self.length.is_none();
         for text in tokens(value.as_bytes()) {
-            let length = length(text).ok_or(ResponseHeadError::Malformed)?;
+            let length = length(text).ok_or(ResponseHeadError::Framing)?;
             if self.length.replace(length).is_some_and(|again| again != length) {
-                return Err(ResponseHeadError::Malformed);
+                return Err(ResponseHeadError::Framing);
             }
         }
         if let (true, Some(length)) = (first, self.length) {
@@ -240,7 +249,7 @@ impl ResponseHeadBuilder {
     fn code(&mut self, codings: &[u8]) -> Result<(), ResponseHeadError> {
         for coding in tokens(codings) {
             if !is_token(coding) || self.coding == Some(true) {
-                return Err(ResponseHeadError::Malformed);
+                return Err(ResponseHeadError::Framing);
             }
             self.coding = Some(coding.eq_ignore_ascii_case(b"chunked"));
         }
@@ -257,7 +266,7 @@ impl ResponseHeadBuilder {
         }
         match (self.coding, self.length) {
             (Some(true), None) if self.version == Version::HTTP_11 => Ok(ResponseFraming::Chunked),
-            (Some(_), _) => Err(ResponseHeadError::Malformed),
+            (Some(_), _) => Err(ResponseHeadError::Framing),
             (None, Some(length)) => Ok(ResponseFraming::Length(length)),
             (None, None) => Ok(ResponseFraming::UntilClose),
         }
@@ -327,14 +336,25 @@ mod tests {
             "transfer-encoding: chunked;a\r\n",
             "transfer-encoding: \r\n",
             "transfer-encoding: g\u{e4}p, chunked\r\n",
-            "a: b\r\n c\r\n",
-            "a : b\r\n",
-            "a\r\n",
-            "a: b\rc\r\n",
-            "a: b\0\r\n",
+            "content-length : 5\r\n",
+            "transfer-encoding\t: chunked\r\n",
         ] {
-            check(refused, Err(ResponseHeadError::Malformed));
+            check(refused, Err(ResponseHeadError::Framing));
         }
+        for refused in ["a: b\r\n c\r\n", "a\r\n", "a: b\rc\r\n", "a: b\0\r\n"] {
+            check(refused, Err(ResponseHeadError::Field));
+        }
+    }
+
+    #[test]
+    fn a_blank_before_a_colon_is_removed_before_anything_looks_at_the_field() {
+        let mut buffer = BytesMut::from(
+            "HTTP/1.1 200 OK\r\nX-A : b\r\nConnection\t: close\r\ncontent-length: 0\r\n\r\n",
+        );
+        let head = parse(&mut buffer, false, BOUNDS).unwrap().unwrap();
+        let fields: Vec<_> = head.response.headers().iter().map(|(n, v)| (n.as_str(), v)).collect();
+        assert_eq!(fields, [("x-a", &HeaderValue::from_static("b")), ("content-length", &HeaderValue::from_static("0"))]);
+        assert!(!head.keep_alive);
     }
 
     #[test]
@@ -351,19 +371,16 @@ mod tests {
     }
 
     #[test]
-    fn interim_responses_are_not_for_the_client_and_switching_is_the_last() {
+    fn interim_responses_are_heads_of_their_own_and_switching_is_the_last() {
         let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 E\r\nLink: a\r\n\r\n";
-        assert_eq!(read(text, false), Ok(None));
-        let more = format!("{text}HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na");
-        assert_eq!(
-            read(&more, false),
-            Ok(Some((200, ResponseFraming::Length(1), true, "a".into())))
-        );
-        let more = format!("{text}HTTP/1.1 101 S\r\nupgrade: x\r\n\r\na");
-        assert_eq!(
-            read(&more, false),
-            Ok(Some((101, ResponseFraming::Switched, false, "a".into())))
-        );
+        for (end, status) in [("HTTP/1.1 200 OK", 200), ("HTTP/1.1 101 S", 101)] {
+            let mut buffer = BytesMut::from(format!("{text}{end}\r\n\r\n").as_str());
+            let mut heads = Vec::new();
+            while let Some(head) = parse(&mut buffer, false, BOUNDS).unwrap() {
+                heads.push((head.response.status().as_u16(), head.is_interim()));
+            }
+            assert_eq!(heads, [(100, true), (103, true), (status, false)]);
+        }
     }
 
     #[test]
@@ -373,7 +390,7 @@ mod tests {
         let text = "HTTP/1.0 200 OK\r\ncontent-length: 0\r\nconnection: keep-alive\r\n\r\n";
         assert!(read(text, false).unwrap().unwrap().2);
         let text = "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-        assert_eq!(read(text, false), Err(ResponseHeadError::Malformed));
+        assert_eq!(read(text, false), Err(ResponseHeadError::Framing));
         assert_eq!(read("HTTP/2.0 200 OK\r\n\r\n", false), Err(ResponseHeadError::Malformed));
     }
 

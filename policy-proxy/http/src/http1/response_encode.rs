@@ -7,9 +7,7 @@ use super::encode::BodyEncoder;
 use super::line::{line, sized};
 use super::request_decode::{has_token, tokens};
 use super::{date, header_pool};
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, DATE, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING,
-};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderValue, TRAILER, TRANSFER_ENCODING};
 use http::{HeaderMap, Response, StatusCode, Version};
 use hyper::ext::ReasonPhrase;
 
@@ -20,8 +18,6 @@ pub struct ResponseContext {
     pub version: Version,
     /// True for HEAD: its response has no body, whatever its head says.
     pub head: bool,
-    /// True if the client accepts trailers.
-    pub trailers: bool,
     /// True if another request may follow on the connection.
     pub keep_alive: bool,
 }
@@ -68,6 +64,15 @@ pub fn write<B>(
     out.extend_from_slice(b"\r\n");
     header_pool::recycle(head.headers);
     (EncodedHead { framing, last }, body)
+}
+
+/// Appends an interim response of HTTP/1.1. The header map goes back to the pool.
+pub fn write_interim(response: Response<()>, out: &mut Vec<u8>) {
+    let (head, ()) = response.into_parts();
+    status_line(head.status, Version::HTTP_11, head.extensions.get::<ReasonPhrase>(), out);
+    fields(&head.headers, out);
+    out.extend_from_slice(b"\r\n");
+    header_pool::recycle(head.headers);
 }
 
 fn status_line(
@@ -121,12 +126,11 @@ fn frame(
     headers: &HeaderMap,
     out: &mut Vec<u8>,
 ) -> BodyEncoder {
-    let bare = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
-    if status.is_informational() || bare {
+    if status.is_informational() || status == StatusCode::NO_CONTENT {
         return BodyEncoder::None;
     }
-    if context.head {
-        // As in the response to a GET.
+    if context.head || status == StatusCode::NOT_MODIFIED {
+        // As in the response to a GET, or with the content (RFC 9110 section 8.6).
         match (headers.get(CONTENT_LENGTH), length) {
             (Some(value), _) => line(&CONTENT_LENGTH, value.as_bytes(), out),
             (None, BodyLength::Known(bytes)) if bytes > 0 => sized(bytes, out),
@@ -140,7 +144,10 @@ fn frame(
             if bytes == 0 { BodyEncoder::None } else { BodyEncoder::Length(bytes) }
         }
         BodyLength::Unknown if context.version == Version::HTTP_10 => BodyEncoder::UntilClose,
-        BodyLength::Unknown => chunked(context, headers, out),
+        BodyLength::Unknown => {
+            chunked(headers, out);
+            BodyEncoder::Chunked
+        }
     }
 }
 
@@ -158,21 +165,11 @@ pub(super) fn write_transfer_encoding(headers: &HeaderMap, out: &mut Vec<u8>) {
     out.extend_from_slice(b"chunked\r\n");
 }
 
-fn chunked(context: ResponseContext, headers: &HeaderMap, out: &mut Vec<u8>) -> BodyEncoder {
+fn chunked(headers: &HeaderMap, out: &mut Vec<u8>) {
     write_transfer_encoding(headers, out);
     for value in headers.get_all(TRAILER) {
         line(&TRAILER, value.as_bytes(), out);
     }
-    BodyEncoder::Chunked(if context.trailers { declared_trailers(headers) } else { Vec::new() })
-}
-
-/// Returns the names that the `Trailer` field announces.
-pub(super) fn declared_trailers(headers: &HeaderMap) -> Vec<HeaderName> {
-    if !headers.contains_key(TRAILER) {
-        return Vec::new();
-    }
-    let names = headers.get_all(TRAILER).iter().flat_map(|line| tokens(line.as_bytes()));
-    names.filter_map(|name| HeaderName::from_bytes(name).ok()).collect()
 }
 
 /// Writes the `Connection` field if the version's default does not apply; returns true if the
@@ -209,7 +206,6 @@ mod tests {
     const GET: ResponseContext = ResponseContext {
         version: Version::HTTP_11,
         head: false,
-        trailers: false,
         keep_alive: true,
     };
 
@@ -262,13 +258,10 @@ mod tests {
     fn an_unknown_length_is_chunked_and_other_codings_stay() {
         check(
             (200, &[("transfer-encoding", "gzip, Chunked"), ("trailer", "x-a, x-b")]),
-            (ResponseContext { trailers: true, ..GET }, BodyLength::Unknown),
+            (GET, BodyLength::Unknown),
             (
                 "HTTP/1.1 200 OK\ntransfer-encoding: gzip, chunked\ntrailer: x-a, x-b\n\n",
-                BodyEncoder::Chunked(vec![
-                    HeaderName::from_static("x-a"),
-                    HeaderName::from_static("x-b"),
-                ]),
+                BodyEncoder::Chunked,
                 false,
             ),
         );
@@ -277,18 +270,19 @@ mod tests {
         check(
             (200, &lines),
             (GET, BodyLength::Unknown),
-            (head, BodyEncoder::Chunked(Vec::new()), false),
+            (head, BodyEncoder::Chunked, false),
         );
     }
 
     #[test]
-    fn responses_without_a_body_have_none_whatever_they_say() {
+    fn responses_without_a_body_have_none_and_say_the_length_that_the_content_has() {
         let lines = [("content-length", "7"), ("transfer-encoding", "chunked")];
-        for (status, head) in
-            [(204, "HTTP/1.1 204 No Content\n\n"), (304, "HTTP/1.1 304 Not Modified\n\n")]
-        {
-            check((status, &lines), (GET, BodyLength::Known(7)), (head, BodyEncoder::None, false));
-        }
+        let empty = "HTTP/1.1 204 No Content\n\n";
+        check((204, &lines), (GET, BodyLength::Known(7)), (empty, BodyEncoder::None, false));
+        let same = "HTTP/1.1 304 Not Modified\ncontent-length: 7\n\n";
+        check((304, &lines), (GET, BodyLength::Known(0)), (same, BodyEncoder::None, false));
+        let same = "HTTP/1.1 304 Not Modified\n\n";
+        check((304, &[]), (GET, BodyLength::Known(0)), (same, BodyEncoder::None, false));
         let head = ResponseContext { head: true, ..GET };
         let expected = "HTTP/1.1 200 OK\ncontent-length: 7\n\n";
         check((200, &lines), (head, BodyLength::Known(0)), (expected, BodyEncoder::None, false));

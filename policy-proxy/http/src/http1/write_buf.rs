@@ -25,6 +25,8 @@ pub struct WriteBuf {
     rest: usize,
     /// True if the writer may hold bytes back until it is flushed.
     unflushed: bool,
+    /// True if `small` is kept once it is written, for [`Self::rewind`].
+    kept: bool,
 }
 
 impl WriteBuf {
@@ -62,6 +64,30 @@ impl WriteBuf {
             self.small = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         }
         Some(&mut self.small)
+    }
+
+    /// Keeps the bytes of a head once they are written, until [`Self::forget`].
+    pub(super) fn keep(&mut self) {
+        self.kept = true;
+    }
+
+    /// Drops the bytes that [`Self::keep`] kept.
+    pub(super) fn forget(&mut self) {
+        self.kept = false;
+        self.drop_written();
+    }
+
+    /// Makes the bytes that [`Self::keep`] kept pending again, to be written to another writer.
+    pub(super) fn rewind(&mut self) {
+        self.written = 0;
+        self.unflushed = false;
+    }
+
+    fn drop_written(&mut self) {
+        if self.written == self.small.len() {
+            self.written = 0;
+            recycle(std::mem::take(&mut self.small));
+        }
     }
 
     /// Appends a head, which `write` writes.
@@ -162,9 +188,8 @@ impl WriteBuf {
             left = left.saturating_sub(first.len());
             self.pieces.pop_front();
         }
-        if self.written == self.small.len() {
-            self.written = 0;
-            recycle(std::mem::take(&mut self.small));
+        if !self.kept {
+            self.drop_written();
         }
         if self.pieces.is_empty() && self.pieces.capacity() > 0 {
             self.pieces = VecDeque::new();

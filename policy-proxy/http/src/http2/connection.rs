@@ -5,6 +5,7 @@ use super::upstream::Streams;
 use crate::shutdown::Shutdown;
 use crate::signal::Signal;
 use bytes::Bytes;
+use http::Response;
 use http_body::Body;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -32,6 +33,9 @@ pub trait ClientConnection {
 
     /// Returns the owner's clock in seconds; never 0.
     fn second(&self) -> u32;
+
+    /// Returns the next interim response to the request whose answer was polled last.
+    fn next_interim(&self) -> Option<Response<()>>;
 
     /// Called when the client violated the protocol, or its stream broke.
     fn on_error(&self, error: &h2::Error);

@@ -21,13 +21,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::coop::has_budget_remaining;
 
-/// Serves requests until the connection ends. `answer` creates the future that answers a request.
+/// Serves requests until the connection ends. `answer` creates the future that answers a request;
+/// without a response the stream is reset.
 pub async fn serve<C, I, A, F>(connection: &C, io: I, answer: A)
 where
     C: ClientConnection,
     I: AsyncRead + AsyncWrite + Unpin,
     A: Fn(Box<Parts>, RecvBody) -> F,
-    F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
+    F: Future<Output: Into<Option<Response<C::ResponseBody>>>> + 'static,
 {
     let activity = Activity::new();
     let (limits, budget) = (connection.limits(), ReadBudget::default());
@@ -126,7 +127,7 @@ where
     C: ClientConnection,
     I: AsyncRead + AsyncWrite + Unpin,
     A: Fn(Box<Parts>, RecvBody) -> F,
-    F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
+    F: Future<Output: Into<Option<Response<C::ResponseBody>>>> + 'static,
 {
     /// Polls every entry that was woken. Ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -236,11 +237,10 @@ where
     }
 
     fn poll_stream(&mut self, index: usize, cx: &mut Context<'_>) {
-        let second = self.connection.second();
         // The stream may have ended.
         let Some(stream) = self.streams.get_mut(index) else { return };
         let entry = self.scheduler.entry(index.saturating_add(FIRST_STREAM));
-        if stream.poll(cx, entry, (second, self.stall)).is_ready() {
+        if stream.poll(cx, entry, (self.connection, self.stall)).is_ready() {
             self.streams.try_remove(index);
         }
         while let Some(upload) = self.connection.streams().upload() {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use h2::Reason;
 use h2::server::SendResponse;
 use http::header::{CONTENT_LENGTH, DATE};
-use http::{HeaderValue, Response};
+use http::{HeaderValue, Response, StatusCode};
 use http_body::Body;
 use std::future::Future;
 use std::task::{Context, Poll};
@@ -28,30 +28,38 @@ pub(super) enum StreamTask<F: 'static, C: ClientConnection> {
 
 impl<F, C> StreamTask<F, C>
 where
-    F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
+    F: Future<Output: Into<Option<Response<C::ResponseBody>>>> + 'static,
     C: ClientConnection,
 {
     pub(super) fn answering(answer: impl FnOnce() -> F, respond: SendResponse<Bytes>) -> Self {
         Self::Answering { answering: PooledFuture::new(answer), respond }
     }
 
-    /// Ready when the task is complete. `second`: the worker's clock. `stall`: maximum time that
-    /// the peer's window may stay closed.
+    /// Ready when the task is complete. `stall`: maximum time that the peer's window may stay closed.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         entry: Option<&Entry>,
-        (second, stall): (u32, Option<Duration>),
+        (connection, stall): (&C, Option<Duration>),
     ) -> Poll<()> {
         loop {
             let body = match self {
                 Self::Responding(body) => return body.poll(cx, entry, stall),
                 Self::Uploading(body) => return body.poll(cx, entry, stall),
-                Self::Answering { answering, respond } => match answering.poll(cx) {
-                    Poll::Ready(answered) => begin(answered.into(), respond, second),
-                    // A client that has reset the stream takes no response.
-                    Poll::Pending => return respond.poll_reset(cx).map(|_| ()),
-                },
+                Self::Answering { answering, respond } => {
+                    let answered = answering.poll(cx);
+                    while let Some(interim) = connection.next_interim() {
+                        // Of a stream that is closed, the client takes nothing.
+                        let _ = respond.send_informational(interim);
+                    }
+                    match answered {
+                        Poll::Ready(answered) => {
+                            begin(answered.into(), respond, connection.second())
+                        }
+                        // A client that has reset the stream takes no response.
+                        Poll::Pending => return respond.poll_reset(cx).map(|_| ()),
+                    }
+                }
             };
             match body {
                 Some(body) => *self = Self::Responding(body),
@@ -61,17 +69,26 @@ where
     }
 }
 
-/// Sends the head of a response; returns the task for its body, if it has one.
+/// Sends the head of a response; returns the task for its body, if it has one. Without a response
+/// the stream is reset.
 fn begin<B>(
-    response: Response<B>,
+    response: Option<Response<B>>,
     respond: &mut SendResponse<Bytes>,
     second: u32,
 ) -> Option<SendBody<B>>
 where
     B: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin,
 {
+    let Some(response) = response else {
+        respond.send_reset(Reason::INTERNAL_ERROR);
+        return None;
+    };
     let (mut head, body) = response.into_parts();
     let last = body.is_end_stream();
+    if head.status == StatusCode::NO_CONTENT {
+        // RFC 9110 section 8.6.
+        head.headers.remove(CONTENT_LENGTH);
+    }
     if let (false, Some(length)) = (last, body.size_hint().exact()) {
         head.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
     }

@@ -8,6 +8,7 @@ use super::send_body::{Interruptible, Reset, SendBody, while_waiting};
 use super::stream_permits::StreamPermits;
 use crate::signal::store_waker;
 use bytes::Bytes;
+use h2::Reason;
 use h2::client::{Builder, Connection, SendRequest};
 use http::{Request, Response};
 use http_body::Body;
@@ -118,7 +119,8 @@ where
         Ok(sender)
     }
 
-    /// Waits for a stream permit, sends a request, and waits for its response.
+    /// Waits for a stream permit, sends a request, and waits for its response. Interim responses go
+    /// to `inform`; one with more than [`MAX_INTERIM`] of them is taken for broken.
     ///
     /// # Errors
     /// `Some`: the request was not sent, because the connection accepts no more requests. `None`:
@@ -127,6 +129,7 @@ where
         &self,
         via: Sender,
         mut request: Request<B>,
+        inform: &dyn Fn(Response<()>),
     ) -> Result<Response<RecvBody>, Option<Request<B>>> {
         let Sender { id, mut sender, permits, activity } = via;
         let permit = while_waiting(request.body_mut(), permits.acquire(&mut sender)).await;
@@ -148,7 +151,18 @@ where
                 .push(SendBody::new(stream, body).cancelled_by(Rc::clone(&cancel)));
             ResponseGuard::sending(cancel)
         };
-        let answered = poll_fn(|cx| Pin::new(&mut response).poll(cx)).await.map_err(|_| None)?;
+        let mut interim: u16 = 0;
+        let answered = poll_fn(|cx| {
+            while let Poll::Ready(Some(informed)) = response.poll_informational(cx) {
+                interim = interim.saturating_add(1);
+                if interim > MAX_INTERIM {
+                    return Poll::Ready(Err(Reason::ENHANCE_YOUR_CALM.into()));
+                }
+                inform(informed?);
+            }
+            Pin::new(&mut response).poll(cx)
+        });
+        let answered = answered.await.map_err(|_: h2::Error| None)?;
         activity.record();
         Ok(answered
             .map(|stream| RecvBody::response(stream, guard, Rc::clone(&self.finished), activity)))
@@ -219,6 +233,8 @@ impl<S, B> std::fmt::Debug for Streams<S, B> {
     }
 }
 
+/// Maximum number of interim responses to one request.
+const MAX_INTERIM: u16 = 256;
 /// Maximum number of streams until the application sends its limit.
 const FIRST_STREAMS: usize = 100;
 /// Maximum number of request bytes that wait for the application's window.

@@ -91,6 +91,9 @@ pub(crate) enum ClientConnError {
     /// The response body failed, which was counted there.
     #[error("response body failed")]
     ResponseAborted,
+    /// The application closed a connection that was kept open, which was counted there.
+    #[error("no response")]
+    Unanswered,
     /// The connection was closed at once, for example by a revocation.
     #[error("connection closed")]
     Closed,

@@ -197,6 +197,7 @@ where
             | Answer::Gateway
             | Answer::Overloaded
             | Answer::HeadTooLarge
+            | Answer::BadBody
             | Answer::Upstream(_) => EndedByPolicy::Denied(Denied::Revoked),
         };
         Poll::Ready(Some(Err(Box::new(error))))
