@@ -83,6 +83,11 @@ impl ClientConn {
         inner.detect_close(cx)
     }
 
+    /// True once the client has closed its side while it waits for its response.
+    pub(super) fn is_half_closed(&self) -> bool {
+        self.inner.borrow().is_half_closed()
+    }
+
     /// Ready once the request body has no reader any more; true if another request can follow it on
     /// the connection.
     pub(super) fn poll_upload_done(&self, cx: &mut Context<'_>) -> Poll<bool> {

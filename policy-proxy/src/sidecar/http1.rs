@@ -85,6 +85,15 @@ where
         self.conn.run(cx, work)
     }
 
+    /// Drives the client's side while a response is pending.
+    fn maintain(&self, cx: &mut Context<'_>) -> Result<(), ClientConnError> {
+        self.conn.maintain(cx)?;
+        if self.conn.is_half_closed() {
+            self.connection.half_closed.set(true);
+        }
+        Ok(())
+    }
+
     async fn serve(&self) -> Result<(), ClientConnError> {
         loop {
             let head = match poll_fn(|cx| self.poll_request(cx)).await {
@@ -169,7 +178,7 @@ where
                     Poll::Ready(Ok(answered))
                 }
                 Poll::Pending => {
-                    self.conn.maintain(cx)?;
+                    self.maintain(cx)?;
                     Poll::Pending::<Result<_, ClientConnError>>
                 }
             }
@@ -232,7 +241,7 @@ where
         if body.is_some_and(|body| body.is_late(cx)) {
             return Poll::Ready(Err(ClientConnError::ResponseAborted));
         }
-        self.conn.maintain(cx)?;
+        self.maintain(cx)?;
         Poll::Pending
     }
 

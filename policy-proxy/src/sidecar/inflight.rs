@@ -49,6 +49,8 @@ pub(super) struct HttpConnection {
     unfinished_since: Cell<u32>,
     /// True for HTTP/2, whose frames between requests are no incomplete request.
     http2: bool,
+    /// True once an HTTP/1 client has closed its side while it waits for its response.
+    pub(super) half_closed: Cell<bool>,
     /// Signalled to end the connection.
     pub(super) ending: Signal<Shutdown>,
     caller: Caller,
@@ -110,6 +112,7 @@ impl HttpConnection {
             upstream: Upstream::new(upstream, &worker.shared.config, (sent, worker.index)),
             unfinished_since: Cell::new(0),
             http2,
+            half_closed: Cell::new(false),
             ending: Signal::new(),
             caller,
             informed: ClientHeaders::new(&peer, Some(upstream)),

@@ -38,6 +38,9 @@ struct StalledUpload {
     since: Option<Instant>,
     /// True once the client has closed its side after sending the whole request.
     ended: bool,
+    /// Time since which nothing was sent to a client that has closed its side while it waits for its
+    /// response.
+    half_closed: Option<Instant>,
 }
 
 /// State of the body of the request that is being answered.
@@ -167,7 +170,25 @@ impl Inner {
             return Poll::Ready(Ok(()));
         }
         let Some(io) = &mut self.io else { return Poll::Ready(Err(unexpected_eof().into())) };
+        if let Some(since) = self.stalled.as_mut().and_then(|stalled| stalled.half_closed.as_mut()) {
+            *since = Instant::now();
+        }
         self.write_buf.poll_flush(io, cx).map_err(ClientConnError::Io)
+    }
+
+    /// True once the client has closed its side while it waits for its response.
+    pub(super) fn is_half_closed(&self) -> bool {
+        self.stalled.as_ref().is_some_and(|stalled| stalled.half_closed.is_some())
+    }
+
+    /// A client that closed its side behind a whole request may still read the response. It is gone
+    /// if nothing was sent to it for a while, because one that closed both sides looks the same, and an
+    /// application has to learn that a long request was given up.
+    fn check_half_closed(&mut self) -> Result<(), ClientConnError> {
+        let since = self.stalled.as_ref().and_then(|stalled| stalled.half_closed);
+        let late = since.is_some_and(|since| since.elapsed() >= HALF_CLOSED);
+        let reset = self.io.as_ref().is_some_and(|io| io.get_ref().is_reset());
+        if late || reset { Err(unexpected_eof().into()) } else { Ok(()) }
     }
 
     /// Fails if the client is gone, also behind pipelined requests. A client that has sent many of
@@ -180,12 +201,7 @@ impl Inner {
                 Upload::Reading { .. } => return self.detect_close_mid_upload(cx),
                 Upload::Dropped(_) => return Ok(()),
                 Upload::Undrained => true,
-                // A client that closed its side after the whole request may still read the
-                // response; only a reset means that it is gone.
-                Upload::Complete if has_ended => {
-                    let reset = self.io.as_ref().is_some_and(|io| io.get_ref().is_reset());
-                    return if reset { Err(unexpected_eof().into()) } else { Ok(()) };
-                }
+                Upload::Complete if has_ended => return self.check_half_closed(),
                 Upload::Complete if self.read_buf.len() >= MAX_PIPELINED => return Ok(()),
                 Upload::Complete => false,
             };
@@ -198,6 +214,12 @@ impl Inner {
                 }
             })?;
             match polled {
+                Poll::Ready(()) if ended && !unwanted => {
+                    let stalled = self.stalled.get_or_insert_default();
+                    stalled.ended = true;
+                    stalled.half_closed = Some(Instant::now());
+                    return self.check_half_closed();
+                }
                 Poll::Ready(()) if ended => return Err(unexpected_eof().into()),
                 Poll::Ready(()) => {}
                 Poll::Pending => return Ok(()),
@@ -401,5 +423,7 @@ const MAX_DRAIN: usize = 64 * 1024;
 /// unread. A longer body waits until it is read, or the connection ends for another reason.
 const STALL_CHECK_AFTER: Duration = Duration::from_secs(1);
 const MAX_STALLED_READ: usize = 64 * 1024;
+/// Time without a byte to a client that has closed its side, after which it is taken for gone.
+const HALF_CLOSED: Duration = Duration::from_secs(5);
 /// Bytes of pipelined requests that are read before the current one is answered.
 const MAX_PIPELINED: usize = 16 * 1024;

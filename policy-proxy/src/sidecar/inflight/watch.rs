@@ -89,7 +89,7 @@ impl TrackedConnection for HttpConnection {
             let stuck = |open: &InflightRequest| open.lost.get().is_some() && old(open);
             if !self.http2 && self.inflight.borrow().iter().any(|(_, open)| stuck(open)) {
                 self.ending.raise(Shutdown::Immediate);
-            } else if !self.http2 && self.is_uploading() {
+            } else if !self.http2 && (self.is_uploading() || self.half_closed.get()) {
                 // Checks if the client is still there while its body is not read.
                 self.ending.wake();
             }

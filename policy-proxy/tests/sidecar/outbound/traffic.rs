@@ -18,11 +18,13 @@ enum Step {
     Rest,
     /// Asserts that nothing arrives for this many milliseconds.
     Quiet(u64),
+    /// Closes the own side.
+    Half,
     /// Closes the connection.
     Close,
 }
 
-use Step::{Close, Quiet, Rest, Send, Until};
+use Step::{Close, Half, Quiet, Rest, Send, Until};
 
 /// The way from a client to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +106,7 @@ async fn run(mut stream: TcpStream, script: &[Step]) -> Seen {
                 let more = tokio::time::timeout(wait, read(&mut stream, &mut held)).await;
                 seen.push(if more.is_err() { "quiet".into() } else { shown(&held) });
             }
+            Half => stream.shutdown().await.unwrap(),
             Close => return seen,
         }
     }
@@ -447,4 +450,24 @@ async fn a_clients_malformed_body_is_the_clients_fault() {
     let answer = raw(setup.address, request, false).await;
     assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
     setup.counted("inbound_http_errors_total{error=\"bad_request_body\",", 1).await;
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_side_behind_its_request_is_answered() {
+    behind(
+        &[Send(GET), Half, Rest],
+        &[&[Until("\r\n\r\n"), Quiet(500), Send(OK), Rest]],
+        &["HTTP/1.1 200 OK\ncontent-length: 2\nokclosed"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_side_and_gets_nothing_is_given_up_and_the_application_learns_it() {
+    let begun = Instant::now();
+    let script: &[Step] = &[Until("\r\n\r\n"), Rest];
+    let (seen, application) = observed(Way::Inbound, &[Send(GET), Half, Rest], &[script]).await;
+    assert_eq!(seen, ["closed"]);
+    assert_eq!(application, [["GET /a HTTP/1.1\nhost: a\n", "closed"]]);
+    assert!(begun.elapsed() >= Duration::from_secs(5), "{:?}", begun.elapsed());
 }
