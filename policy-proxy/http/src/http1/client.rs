@@ -149,9 +149,9 @@ where
         let none =
             matches!(self.encoder, encode::BodyEncoder::None | encode::BodyEncoder::Length(0));
         self.upload = (!none).then_some(body);
-        // Some servers read no body of these methods and would parse its chunks as a request.
-        let bodyless = matches!(head.method, Method::GET | Method::HEAD);
-        let ignored = bodyless && self.encoder == encode::BodyEncoder::Chunked;
+        // Some servers read no body of these methods, and would take it for the next request.
+        let unread = [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS];
+        let ignored = !none && unread.contains(&head.method);
         (self.bytes_written, self.answered, self.reusable) = (false, false, !ignored);
         self.interim = 0;
         // Only a request without a body: one that was taken from the client is gone.

@@ -354,12 +354,12 @@ async fn an_empty_host_is_a_host() {
     )
     .await;
     behind(
-        &[Send(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n"), Until("host_missing"), Rest],
+        &[Send(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n"), Until("\r\n\r\n"), Rest],
         &[],
         &[
             "HTTP/1.1 400 Bad Request\ncontent-length: 12\n\
-             content-type: text/plain\nhost_missing",
-            "closed",
+             content-type: text/plain\n",
+            "host_missingclosed",
         ],
     )
     .await;
