@@ -163,7 +163,8 @@ where
         &self,
         head: RequestHead,
     ) -> Result<(ResponseWriter, Option<Box<Upgrade>>), ClientConnError> {
-        let RequestHead { parts, body, keep_alive, expects } = head;
+        let RequestHead { parts, body, keep_alive, expects, text } = head;
+        self.connection.upstream.request_text.replace(text);
         let is_head = parts.method == Method::HEAD;
         let mut request = ResponseContext { version: parts.version, head: is_head, keep_alive };
         let body = ClientBody::Http1(UploadBody::new(&self.conn, body, (expects, self.bounds)));
@@ -207,8 +208,13 @@ where
         let length = response.body().size_hint().exact();
         let length = length.map_or(BodyLength::Unknown, BodyLength::Known);
         let second = self.connection.worker.now();
+        let text = self.connection.upstream.response_text.take();
+        // Still there if the request was refused.
+        self.connection.upstream.request_text.take();
         let (written, body) = self.conn.write(|out| {
-            out.head(|small| response_encode::write(response, (request, length), small, second))
+            out.head(|small| {
+                response_encode::write((response, &text), (request, length), small, second)
+            })
         });
         let (framing, last) = (written.framing, written.last);
         let mut writer = ResponseWriter { body: Some(body), unsent: None, framing, last };
@@ -277,7 +283,8 @@ where
         let second = self.connection.worker.now();
         self.conn.write(|out| {
             out.head(|small| {
-                response_encode::write(response, (request, BodyLength::Known(0)), small, second)
+                let head = (response, &b""[..]);
+                response_encode::write(head, (request, BodyLength::Known(0)), small, second)
             })
         });
         self.shutdown().await?;

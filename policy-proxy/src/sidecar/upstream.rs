@@ -21,7 +21,7 @@ use policy_http::http1::response_decode::{ResponseHeadError, is_interim};
 use policy_http::http2::{Interruptible, Reset, Sender, Settings, Streams, while_waiting};
 use pool::{ConnPermit, IdlePool, PooledBody, SharedConn, UpstreamConn};
 use socket2::SockRef;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -52,6 +52,10 @@ pub(super) struct Upstream<B> {
     connecting: OnceCell<Box<Mutex<Connecting>>>,
     /// Concurrent HTTP/1 requests of a client that sends them in HTTP/2.
     carried: usize,
+    /// The heads of an HTTP/1 client's request and of its response, as they were received: names are
+    /// spelt by them. Each is taken by its writer.
+    pub(super) request_text: RefCell<Bytes>,
+    pub(super) response_text: RefCell<Bytes>,
 }
 
 /// The HTTP/2 connection that is being established. The attempt belongs to no stream: cancelling a
@@ -116,6 +120,8 @@ where
             streams: Streams::default(),
             connecting: OnceCell::new(),
             carried: limits.carried(),
+            request_text: RefCell::default(),
+            response_text: RefCell::default(),
         }
     }
 
@@ -141,12 +147,14 @@ where
             }
         };
         conn.permit.set(permit);
-        conn.connection.borrow_mut().begin(&mut head, body);
+        conn.connection.borrow_mut().begin((&mut head, &self.request_text.borrow()), body);
         drop(head);
+        self.request_text.take();
         let response = match poll_fn(|cx| poll_head(&conn, cx, inform)).await {
             Err(error) => Box::pin(self.resend(&conn, error, (used, inform))).await?,
             Ok(response) => response,
         };
+        self.response_text.replace(conn.connection.borrow_mut().take_text());
         Ok(UpstreamBody::of(response, PooledBody::new(conn, &self.idle)))
     }
 
@@ -207,7 +215,10 @@ where
     ) -> Result<Response<UpstreamBody<B>>, Answer> {
         let permit = while_waiting(&mut body, self.idle.acquire(self.carried, self.connect)).await;
         let permit = permit.ok_or(Answer::Overloaded)?;
-        self.http1(head, body, (Some(permit), inform)).await
+        let response = self.http1(head, body, (Some(permit), inform)).await;
+        // In HTTP/2 names are in lower case.
+        self.response_text.take();
+        response
     }
 
     /// Sends a request on the client's HTTP/2 connection to the application, and passes interim

@@ -31,6 +31,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 pub struct Connection<S, B> {
     io: S,
     bounds: Bounds,
+    /// The head of the last response, as it was received.
+    text: Bytes,
     /// Bytes read and not consumed yet. Unallocated while the connection is idle.
     input: BytesMut,
     /// The response body, if it arrived together with its head.
@@ -109,6 +111,7 @@ where
         Self {
             io,
             bounds,
+            text: Bytes::new(),
             input: BytesMut::new(),
             buffered_body: Bytes::new(),
             read_size: MIN_READ,
@@ -136,14 +139,15 @@ where
         self.watched
     }
 
-    /// Begins an exchange on a connection that is new or [`Self::is_reusable`]. If
+    /// Begins an exchange on a connection that is new or [`Self::is_reusable`]. `text` is the head as it
+    /// was received over HTTP/1, by which names are spelt. If
     /// [`Self::poll_idle`] was called before, it and [`Self::poll_head`] have to be called in one
     /// poll of one task.
-    pub fn begin(&mut self, head: &mut Parts, body: B) {
+    pub fn begin(&mut self, (head, text): (&mut Parts, &[u8]), body: B) {
         let size = body.size_hint();
         let mut written = Vec::new();
         let small = self.out.small().unwrap_or(&mut written);
-        self.encoder = request_encode::write(small, head, &size);
+        self.encoder = request_encode::write(small, (head, text), &size);
         self.is_head = head.method == Method::HEAD;
         header_pool::recycle(std::mem::take(&mut head.headers));
         let none =
@@ -281,7 +285,13 @@ where
             ResponseFraming::Switched if self.is_sending() => return Err(Error::Early),
             ResponseFraming::Switched => Decoder::empty(),
         };
+        self.text = head.text;
         Ok(head.response)
+    }
+
+    /// Takes the bytes of the response's head, by which the names of its fields are spelt.
+    pub fn take_text(&mut self) -> Bytes {
+        std::mem::take(&mut self.text)
     }
 
     /// Returns the next piece of the response's body.

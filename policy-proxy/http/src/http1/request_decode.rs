@@ -44,6 +44,8 @@ pub struct RequestHead {
     pub keep_alive: bool,
     /// True if the client waits for `100 Continue` before it sends the body.
     pub expects: bool,
+    /// The bytes of the head, of which the values of its fields are parts.
+    pub text: Bytes,
 }
 
 /// The framing of a request body.
@@ -107,7 +109,7 @@ pub fn parse(
     }
     let head = bytes.get(..length).ok_or(RequestHeadError::Malformed)?;
     let shared = HeadBytes::new(head);
-    RequestHeadBuilder::new(&parsed)?.read(&parsed, &shared).map(|head| Some((head, length)))
+    RequestHeadBuilder::new(&parsed)?.read(&parsed, shared).map(|head| Some((head, length)))
 }
 
 fn partial(bytes: &[u8], bounds: Bounds) -> Result<Option<(RequestHead, usize)>, RequestHeadError> {
@@ -131,6 +133,11 @@ pub(super) struct HeadBytes {
 impl HeadBytes {
     pub(super) fn new(head: &[u8]) -> Self {
         Self { base: head.as_ptr().addr(), bytes: head_arena::keep(head) }
+    }
+
+    /// Returns the copy.
+    pub(super) fn into_bytes(self) -> Bytes {
+        self.bytes
     }
 
     /// Returns true if every line ends in CR LF, including those before the request line: the bytes
@@ -206,7 +213,7 @@ impl RequestHeadBuilder {
     fn read(
         mut self,
         parsed: &httparse::Request<'_, '_>,
-        shared: &HeadBytes,
+        shared: HeadBytes,
     ) -> Result<RequestHead, RequestHeadError> {
         if !shared.has_whole_lines(parsed) {
             return Err(RequestHeadError::Malformed);
@@ -229,7 +236,7 @@ impl RequestHeadBuilder {
                 self.headers.append(name, value);
             }
         }
-        self.end(method, uri)
+        self.end(method, uri, shared.into_bytes())
     }
 
     /// Records the effect of a field on the message. Returns false if the field only repeats an
@@ -267,7 +274,7 @@ impl RequestHeadBuilder {
         Ok(())
     }
 
-    fn end(self, method: Method, uri: Uri) -> Result<RequestHead, RequestHeadError> {
+    fn end(self, method: Method, uri: Uri, text: Bytes) -> Result<RequestHead, RequestHeadError> {
         let body = match (self.coding, self.length) {
             (Some(false), _) => return Err(RequestHeadError::Malformed),
             (Some(true), _) => RequestFraming::Chunked,
@@ -284,7 +291,7 @@ impl RequestHeadBuilder {
         let expects =
             self.expects && self.version == Version::HTTP_11 && body != RequestFraming::None;
         let keep_alive = self.keep_alive && !self.closes && !ambiguous;
-        Ok(RequestHead { parts, body, keep_alive, expects })
+        Ok(RequestHead { parts, body, keep_alive, expects, text })
     }
 }
 

@@ -2,7 +2,7 @@
 //! values are copied.
 
 use super::encode::BodyEncoder;
-use super::line::{line, sized};
+use super::line::{line_as_received, sized, spelling};
 use super::response_encode::write_transfer_encoding;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -11,43 +11,55 @@ use http_body::SizeHint;
 use std::io::Write;
 
 /// Writes a request's head; returns the encoder of its body. `body` is the size of the body as far
-/// as it is known.
+/// as it is known, `text` the head as it was received over HTTP/1, by which names are spelt.
 ///
 /// The body's framing is written anew: a length if it is known, else chunks. A request without a
 /// body gets no framing field unless the client sent a length of 0; so does HTTP/1.0, which cannot
 /// have a body of unknown length. If an HTTP/2 client has not ended a GET, a body may follow; it is
 /// sent as an HTTP/1 client would send it.
-pub(super) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> BodyEncoder {
+pub(super) fn write(
+    out: &mut Vec<u8>,
+    (head, text): (&Parts, &[u8]),
+    body: &SizeHint,
+) -> BodyEncoder {
     out.reserve(AVERAGE_HEAD);
     out.extend_from_slice(head.method.as_str().as_bytes());
     out.push(b' ');
     put_target(out, &head.uri);
     let old = head.version == Version::HTTP_10;
     out.extend_from_slice(if old { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
-    let mut sized = false;
+    let (mut said, mut coded) = (None, None);
     for (name, value) in &head.headers {
         if *name == CONTENT_LENGTH {
-            sized = true;
-        } else if *name != TRANSFER_ENCODING {
-            line(name, value.as_bytes(), out);
+            said = Some(spelling(name, value.as_bytes(), text));
+        } else if *name == TRANSFER_ENCODING {
+            coded = coded.or(Some(spelling(name, value.as_bytes(), text)));
+        } else {
+            line_as_received(name, value.as_bytes(), text, out);
         }
     }
-    let framing = frame(out, head, body, sized);
+    let framing = frame(out, head, body, (said, coded));
     out.extend_from_slice(b"\r\n");
     framing
 }
 
-/// Writes the framing field. `said`: true if the client sent a length.
-fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, said: bool) -> BodyEncoder {
+/// Writes the framing field, whose name is spelt as the client spelt it. `said`: the name of a length that
+/// the client sent; `coded`: that of a coding.
+fn frame(
+    out: &mut Vec<u8>,
+    head: &Parts,
+    body: &SizeHint,
+    (said, coded): (Option<&[u8]>, Option<&[u8]>),
+) -> BodyEncoder {
     match body.exact() {
-        Some(0) if !said => BodyEncoder::None,
+        Some(0) if said.is_none() => BodyEncoder::None,
         Some(bytes) => {
-            sized(bytes, out);
+            sized(said.unwrap_or(b"content-length"), bytes, out);
             BodyEncoder::Length(bytes)
         }
         None if head.version == Version::HTTP_10 => BodyEncoder::None,
         None => {
-            write_transfer_encoding(&head.headers, out);
+            write_transfer_encoding(coded.unwrap_or(b"transfer-encoding"), &head.headers, out);
             BodyEncoder::Chunked
         }
     }
@@ -78,7 +90,7 @@ mod tests {
     fn check(request: http::request::Builder, body: SizeHint, want: &str) {
         let (head, ()) = request.body(()).unwrap().into_parts();
         let mut out = Vec::new();
-        write(&mut out, &head, &body);
+        write(&mut out, (&head, b""), &body);
         assert_eq!(String::from_utf8(out).unwrap(), want);
     }
 

@@ -10,7 +10,7 @@
 
 use super::header_pool;
 use super::request_decode::{Bounds, HeadBytes, digits, has_token, is_token, tokens};
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Response, StatusCode, Version};
 use httparse::Status;
@@ -26,6 +26,8 @@ pub struct ResponseHead {
     pub body: ResponseFraming,
     /// True if another request may follow on the connection.
     pub keep_alive: bool,
+    /// The bytes of the head, of which the values of its fields are parts.
+    pub text: Bytes,
 }
 
 /// The framing of a response body.
@@ -126,7 +128,7 @@ pub(super) fn find(
     }
     let shared = HeadBytes::new(bytes.get(..length).ok_or(ResponseHeadError::Malformed)?);
     ResponseHeadBuilder::new(&parsed, is_head)?
-        .read(&parsed, &shared)
+        .read(&parsed, shared)
         .map(|head| Some((head, length)))
 }
 
@@ -169,7 +171,7 @@ impl ResponseHeadBuilder {
     fn read(
         mut self,
         parsed: &httparse::Response<'_, '_>,
-        shared: &HeadBytes,
+        shared: HeadBytes,
     ) -> Result<ResponseHead, ResponseHeadError> {
         for field in &*parsed.headers {
             let (name, value) = shared.field(field).ok_or(ResponseHeadError::Field)?;
@@ -193,7 +195,8 @@ impl ResponseHeadBuilder {
             response.extensions_mut().insert(reason);
         }
         let kept = !matches!(body, ResponseFraming::UntilClose | ResponseFraming::Switched);
-        Ok(ResponseHead { response, body, keep_alive: self.keep_alive && !self.closes && kept })
+        let keep_alive = self.keep_alive && !self.closes && kept;
+        Ok(ResponseHead { response, body, keep_alive, text: shared.into_bytes() })
     }
 
     /// Records the effect of a field on the message. Returns false if the field only repeats an

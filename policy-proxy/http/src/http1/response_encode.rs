@@ -4,7 +4,7 @@
 //! the application's side and are written anew here, so that the two cannot disagree.
 
 use super::encode::BodyEncoder;
-use super::line::{line, sized};
+use super::line::{line, line_as_received, sized, spelling};
 use super::request_decode::{has_token, tokens};
 use super::{date, header_pool};
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderValue, TRAILER, TRANSFER_ENCODING};
@@ -40,10 +40,11 @@ pub struct EncodedHead {
     pub last: bool,
 }
 
-/// Appends the head of `response` to `out`. `second` is the caller's clock: when it changes, the
-/// date is formatted again. It is never 0. The header map goes back to the pool.
+/// Appends the head of `response` to `out`. `text` is the head as it was received over HTTP/1, by which
+/// names are spelt. `second` is the caller's clock: when it changes, the date is formatted again. It is
+/// never 0. The header map goes back to the pool.
 pub fn write<B>(
-    response: Response<B>,
+    (response, text): (Response<B>, &[u8]),
     (context, length): (ResponseContext, BodyLength),
     out: &mut Vec<u8>,
     second: u32,
@@ -52,8 +53,8 @@ pub fn write<B>(
     let status = head.status;
     let reason = head.extensions.get::<ReasonPhrase>();
     status_line(status, context.version, reason, out);
-    let written = fields(&head.headers, out);
-    let framing = frame(status, context, length, &head.headers, out);
+    let written = fields(&head.headers, text, out);
+    let framing = frame(status, (context, length), (&head.headers, text), out);
     let until_close = framing == BodyEncoder::UntilClose;
     let last = connection(&head.headers, status, context, until_close, out);
     if !written.date {
@@ -70,7 +71,7 @@ pub fn write<B>(
 pub fn write_interim(response: Response<()>, out: &mut Vec<u8>) {
     let (head, ()) = response.into_parts();
     status_line(head.status, Version::HTTP_11, head.extensions.get::<ReasonPhrase>(), out);
-    fields(&head.headers, out);
+    fields(&head.headers, b"", out);
     out.extend_from_slice(b"\r\n");
     header_pool::recycle(head.headers);
 }
@@ -102,7 +103,7 @@ struct WrittenFields {
 }
 
 /// Every field but those that are written by what they are about.
-fn fields(headers: &HeaderMap, out: &mut Vec<u8>) -> WrittenFields {
+fn fields(headers: &HeaderMap, text: &[u8], out: &mut Vec<u8>) -> WrittenFields {
     let mut written = WrittenFields { date: false };
     for (name, value) in headers {
         if *name == CONTENT_LENGTH
@@ -113,47 +114,55 @@ fn fields(headers: &HeaderMap, out: &mut Vec<u8>) -> WrittenFields {
             continue;
         }
         written.date |= *name == DATE;
-        line(name, value.as_bytes(), out);
+        line_as_received(name, value.as_bytes(), text, out);
     }
     written
 }
 
-/// RFC 9112 section 6.
+/// RFC 9112 section 6. The names of the fields are spelt as the application spelt them.
 fn frame(
     status: StatusCode,
-    context: ResponseContext,
-    length: BodyLength,
-    headers: &HeaderMap,
+    (context, length): (ResponseContext, BodyLength),
+    (headers, text): (&HeaderMap, &[u8]),
     out: &mut Vec<u8>,
 ) -> BodyEncoder {
     if status.is_informational() || status == StatusCode::NO_CONTENT {
         return BodyEncoder::None;
     }
+    let said = headers.get(CONTENT_LENGTH);
+    let name = match said {
+        Some(value) => spelling(&CONTENT_LENGTH, value.as_bytes(), text),
+        None => b"content-length",
+    };
     if context.head || status == StatusCode::NOT_MODIFIED {
         // As in the response to a GET, or with the content (RFC 9110 section 8.6).
-        match (headers.get(CONTENT_LENGTH), length) {
-            (Some(value), _) => line(&CONTENT_LENGTH, value.as_bytes(), out),
-            (None, BodyLength::Known(bytes)) if bytes > 0 => sized(bytes, out),
+        match (said, length) {
+            (Some(value), _) => {
+                line_as_received(&CONTENT_LENGTH, value.as_bytes(), text, out);
+            }
+            (None, BodyLength::Known(bytes)) if bytes > 0 => sized(name, bytes, out),
             (None, BodyLength::Known(_) | BodyLength::Unknown) => {}
         }
         return BodyEncoder::None;
     }
     match length {
         BodyLength::Known(bytes) => {
-            sized(bytes, out);
+            sized(name, bytes, out);
             if bytes == 0 { BodyEncoder::None } else { BodyEncoder::Length(bytes) }
         }
         BodyLength::Unknown if context.version == Version::HTTP_10 => BodyEncoder::UntilClose,
         BodyLength::Unknown => {
-            chunked(headers, out);
+            chunked((headers, text), out);
             BodyEncoder::Chunked
         }
     }
 }
 
-/// Says that chunks follow. Other codings stay, since what was sent is still coded by them.
-pub(super) fn write_transfer_encoding(headers: &HeaderMap, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"transfer-encoding: ");
+/// Says that chunks follow, in a field of this name. Other codings stay, since what was sent is still
+/// coded by them.
+pub(super) fn write_transfer_encoding(name: &[u8], headers: &HeaderMap, out: &mut Vec<u8>) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
     for value in headers.get_all(TRANSFER_ENCODING) {
         for coding in tokens(value.as_bytes()) {
             if !coding.is_empty() && !coding.eq_ignore_ascii_case(b"chunked") {
@@ -165,10 +174,14 @@ pub(super) fn write_transfer_encoding(headers: &HeaderMap, out: &mut Vec<u8>) {
     out.extend_from_slice(b"chunked\r\n");
 }
 
-fn chunked(headers: &HeaderMap, out: &mut Vec<u8>) {
-    write_transfer_encoding(headers, out);
+fn chunked((headers, text): (&HeaderMap, &[u8]), out: &mut Vec<u8>) {
+    let name = match headers.get(TRANSFER_ENCODING) {
+        Some(value) => spelling(&TRANSFER_ENCODING, value.as_bytes(), text),
+        None => b"transfer-encoding",
+    };
+    write_transfer_encoding(name, headers, out);
     for value in headers.get_all(TRAILER) {
-        line(&TRAILER, value.as_bytes(), out);
+        line_as_received(&TRAILER, value.as_bytes(), text, out);
     }
 }
 
@@ -221,7 +234,7 @@ mod tests {
         }
         let mut out = Vec::new();
         let response = response.body(()).unwrap();
-        let (EncodedHead { framing, last }, ()) = write(response, (context, length), &mut out, 1);
+        let (EncodedHead { framing, last }, ()) = write((response, b""), (context, length), &mut out, 1);
         (String::from_utf8(out).unwrap().replace("date: now\r\n", ""), framing, last)
     }
 
@@ -335,7 +348,7 @@ mod tests {
         let reason = ReasonPhrase::from_static(b"Fine");
         response.extensions_mut().insert(reason);
         let mut out = Vec::new();
-        write(response, (GET, BodyLength::Known(0)), &mut out, 1);
+        write((response, b""), (GET, BodyLength::Known(0)), &mut out, 1);
         assert!(out.starts_with(b"HTTP/1.1 200 Fine\r\n"), "{}", out.escape_ascii());
     }
 }

@@ -471,3 +471,40 @@ async fn a_client_that_closes_its_side_and_gets_nothing_is_given_up_and_the_appl
     assert_eq!(application, [["GET /a HTTP/1.1\nhost: a\n", "closed"]]);
     assert!(begun.elapsed() >= Duration::from_secs(5), "{:?}", begun.elapsed());
 }
+
+#[tokio::test]
+async fn names_of_fields_are_spelt_as_they_were_sent() {
+    const REQUEST: &str = "POST /a HTTP/1.1\r\nHOST: a\r\nX-MiXed: 1\r\nX-MIXED: 3\r\nx-lower: 2\r\n\
+                           Content-LENGTH: 2\r\n\r\nab";
+    const RESPONSE: &str = "HTTP/1.1 200 OK\r\nETag: a\r\nSet-Cookie: a\r\nSET-COOKIE: b\r\n\
+                            DATE: now\r\nContent-Length: 2\r\n\r\nok";
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let application = tokio::spawn(async move {
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut held = Vec::new();
+            while !held.ends_with(b"ab") {
+                assert_eq!(read(&mut stream, &mut held).await, Ok(true));
+            }
+            let text = String::from_utf8(held).unwrap();
+            let own: Vec<&str> = text
+                .split("\r\n")
+                .filter(|line| !line.starts_with("l5d-") && !line.starts_with("forwarded:"))
+                .collect();
+            assert_eq!(own.join("\r\n"), REQUEST);
+            stream.write_all(RESPONSE.as_bytes()).await.unwrap();
+        }
+    });
+    for way in [Way::Inbound, Way::BothHalves] {
+        let path = path(way, server(detect(), everybody()), address).await;
+        let mut stream = TcpStream::connect(path.address).await.unwrap();
+        stream.write_all(REQUEST.as_bytes()).await.unwrap();
+        let mut held = Vec::new();
+        while !held.ends_with(b"ok") {
+            assert_eq!(read(&mut stream, &mut held).await, Ok(true));
+        }
+        assert_eq!(String::from_utf8(held).unwrap(), RESPONSE, "{way:?}");
+    }
+    application.await.unwrap();
+}
