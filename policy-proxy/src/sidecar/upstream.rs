@@ -167,11 +167,10 @@ where
         (used, inform): (Option<Instant>, Inform<'_>),
     ) -> Result<Response<()>, Answer> {
         let Some(sent_at) = used else { return Err(answer_of(&error)) };
-        let repeats = match error {
-            Error::Unsent => false,
-            Error::Closed if sent_at.elapsed() < KEPT_RACE => true,
-            error => return Err(answer_of(&error)),
-        };
+        let repeats = matches!(error, Error::Closed) && sent_at.elapsed() < KEPT_RACE;
+        if !repeats && !matches!(error, Error::Unsent) {
+            return Err(answer_of(&error));
+        }
         if repeats && !conn.connection.borrow().is_repeatable() {
             return Err(Fault::ClosedKept.into());
         }
@@ -317,7 +316,7 @@ where
             Poll::Pending if connection.upload().is_some_and(|upload| upload.must_end(cx)) => {
                 return Poll::Ready(Err(Error::Request));
             }
-            head => return head,
+            head @ (Poll::Ready(_) | Poll::Pending) => return head,
         }
     }
 }

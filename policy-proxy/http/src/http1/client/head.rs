@@ -82,12 +82,15 @@ where
     }
 
     fn broken(&self, error: io::Error) -> Error {
-        match error.kind() {
-            io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::BrokenPipe => self.ended(),
-            _ if !self.bytes_written => Error::Unsent,
-            _ => Error::Io(error),
+        let reset = [
+            io::ErrorKind::ConnectionReset,
+            io::ErrorKind::ConnectionAborted,
+            io::ErrorKind::BrokenPipe,
+        ];
+        if !self.bytes_written || reset.contains(&error.kind()) {
+            self.ended()
+        } else {
+            Error::Io(error)
         }
     }
 
