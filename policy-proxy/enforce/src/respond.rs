@@ -60,6 +60,9 @@ pub enum Fault {
     ConnectTimeout,
     /// It closed or broke the connection before it answered.
     Broken,
+    /// It reset the HTTP/2 stream before it answered, with this code. Clients of HTTP/2 get the same
+    /// reset in place of the answer, which is what is recorded.
+    Reset(u32),
     /// It switched protocols without an upgrade request.
     UnaskedUpgrade,
     /// The exchange exceeded a bound of the policy.
@@ -330,6 +333,7 @@ fn upstream(fault: Fault) -> Wording {
         Fault::Connect => bad("client error (Connect)"),
         Fault::ConnectTimeout => with_close(late("client error (Connect): timed out")),
         Fault::Broken => bad("the application closed the connection"),
+        Fault::Reset(_) => bad("the application reset the stream"),
         Fault::UnaskedUpgrade => bad("the application switched protocols unasked"),
         Fault::HeadTooLarge => bad("the application's response has too many header fields"),
         Fault::Timeout(exceeded) => late(exceeded.as_str()),

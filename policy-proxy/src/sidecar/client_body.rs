@@ -77,7 +77,11 @@ pub(super) enum RequestBodyError {
 impl Reset for RequestBodyError {
     fn reason(&self) -> Reason {
         match self {
-            Self::Http2(error) => error.reason().unwrap_or(Reason::INTERNAL_ERROR),
+            Self::Http2(error) if error.is_reset() => {
+                error.reason().unwrap_or(Reason::INTERNAL_ERROR)
+            }
+            // The client is gone. The reason of its GOAWAY, if it sent one, is no stream's.
+            Self::Http2(_) => Reason::CANCEL,
             Self::Http1(_) | Self::Cut => Reason::INTERNAL_ERROR,
         }
     }

@@ -104,9 +104,9 @@ fn error_kind(answer: &Answer) -> Option<ErrorKind> {
     match answer {
         Answer::Upstream(Fault::Connect) => Some(ErrorKind::Connect),
         Answer::Upstream(Fault::ConnectTimeout) => Some(ErrorKind::ConnectTimeout),
-        Answer::Upstream(Fault::Broken | Fault::UnaskedUpgrade | Fault::HeadTooLarge) => {
-            Some(ErrorKind::Upstream)
-        }
+        Answer::Upstream(
+            Fault::Broken | Fault::Reset(_) | Fault::UnaskedUpgrade | Fault::HeadTooLarge,
+        ) => Some(ErrorKind::Upstream),
         Answer::Upstream(Fault::Timeout(_)) => Some(ErrorKind::RequestTimeout),
         Answer::Overloaded => Some(ErrorKind::TooManyRequests),
         Answer::HeadTooLarge => Some(ErrorKind::RequestHeadTooLarge),

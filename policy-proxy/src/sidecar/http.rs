@@ -70,7 +70,9 @@ pub(super) async fn answer(
     let mut response = match forwarded {
         Ok(response) => response,
         Err(answer) => {
-            return admitted.refuse(&ConnectionEnforcer(&connection), answer, waited).into();
+            let reset = ClientResponse::reset_for(&answer, admitted.format());
+            let refused = admitted.refuse(&ConnectionEnforcer(&connection), answer, waited);
+            return reset.unwrap_or_else(|| refused.into());
         }
     };
     // In place: a response that moves by value is copied at every step.

@@ -4,12 +4,21 @@ use super::body::ResponseBody;
 use super::tunnel::Upgrade;
 use http::Response;
 use policy_enforce::middleware::pipeline::LocalResponse;
+use policy_enforce::respond::{Answer, Fault, ResponseFormat};
 
 /// A response, and the protocol upgrade behind it.
 pub(super) struct ClientResponse {
     pub(super) response: Response<ResponseBody>,
     /// Boxed, because it is rare and responses move by value.
     pub(super) upgrade: Option<Box<Upgrade>>,
+}
+
+impl ClientResponse {
+    /// A reset in place of a response, where the application reset the stream of the request.
+    pub(super) fn reset_for(answer: &Answer, asker: ResponseFormat) -> Option<Self> {
+        let Answer::Upstream(Fault::Reset(reason)) = answer else { return None };
+        Some(Response::new(ResponseBody::reset((*reason).into(), asker)).into())
+    }
 }
 
 impl From<Response<ResponseBody>> for ClientResponse {

@@ -17,7 +17,9 @@ use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::telemetry::{Meter, TcpSeries};
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http1::request_decode::Bounds;
-use policy_http::http2::{Interruptible, Reset, Sender, Settings, Streams, while_waiting};
+use policy_http::http2::{
+    Interruptible, Reset, SendError, Sender, Settings, Streams, while_waiting,
+};
 use pool::{ConnPermit, IdlePool, PooledBody, SharedConn, UpstreamConn};
 use socket2::SockRef;
 use std::cell::OnceCell;
@@ -180,12 +182,13 @@ where
         self.http1(head, body, Some(permit)).await.map_err(Answer::Upstream)
     }
 
-    /// Sends a request on the client's HTTP/2 connection to the application.
+    /// Sends a request on the client's HTTP/2 connection to the application. One that the application
+    /// has certainly not processed is sent once more.
     pub(super) async fn http2(
         &self,
         request: Request<B>,
     ) -> Result<Response<UpstreamBody<B>>, Fault> {
-        let mut request = request;
+        let (mut request, mut again) = (request, true);
         loop {
             let (sender, is_new) = match self.streams.sender() {
                 Some(sender) => (sender, false),
@@ -198,8 +201,11 @@ where
             match self.streams.send(sender, request).await {
                 Ok(response) => return Ok(response.map(UpstreamBody::Http2)),
                 // The connection has closed in the meantime and takes no further requests.
-                Err(Some(unsent)) if !is_new => request = unsent,
-                Err(_) => return Err(Fault::Broken),
+                Err(SendError::Unsent(unsent)) if !is_new => request = *unsent,
+                Err(SendError::Refused(refused)) if again => (request, again) = (*refused, false),
+                Err(SendError::Refused(_)) => return Err(Fault::Reset(REFUSED_STREAM)),
+                Err(SendError::Reset(reason)) => return Err(Fault::Reset(reason.into())),
+                Err(SendError::Unsent(_) | SendError::Broken) => return Err(Fault::Broken),
             }
         }
     }
@@ -268,5 +274,7 @@ where
     head
 }
 
+/// RFC 9113 section 7.
+const REFUSED_STREAM: u32 = 7;
 /// Header fields of a response, at most.
 const MAX_RESPONSE_FIELDS: usize = 100;

@@ -29,6 +29,8 @@ mod http2_headers;
 #[cfg(test)]
 mod http2_limits;
 #[cfg(test)]
+mod http2_losses;
+#[cfg(test)]
 mod http2_pings;
 #[cfg(test)]
 mod idle;

@@ -5,9 +5,9 @@ use super::frame_filter::{FRAMES_BUDGET, FrameFilter, ReadBudget};
 use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
 use super::recv_body::RecvBody;
 use super::scheduler::Scheduler;
+use super::send_queue::{Piece, SendQueue};
 use super::stream::StreamTask;
 use crate::shutdown::Shutdown;
-use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Builder, Connection, SendResponse};
 use http::request::Parts;
@@ -33,7 +33,7 @@ where
     let (limits, budget) = (connection.limits(), ReadBudget::default());
     budget.refill();
     let io = FrameFilter::of_client(io, budget.clone());
-    let mut handshake = pin!(builder(&limits).handshake::<_, Bytes>(io));
+    let mut handshake = pin!(builder(&limits).handshake::<_, Piece>(io));
     let handshaken = poll_fn(|cx| match connection.shutdown().poll(cx) {
         Some(Shutdown::Immediate) => Poll::Ready(None),
         Some(Shutdown::Graceful) | None => handshake.as_mut().poll(cx).map(Some),
@@ -55,6 +55,7 @@ where
     let mut task = ConnectionTask {
         connection,
         client,
+        queue: SendQueue::default(),
         budget,
         stall: limits.stall,
         activity,
@@ -105,7 +106,9 @@ enum CloseReason {
 /// The state of a served connection. `answer` creates the future that answers a request.
 struct ConnectionTask<'a, C: ClientConnection, I, A, F: 'static> {
     connection: &'a C,
-    client: Connection<FrameFilter<I>, Bytes>,
+    client: Connection<FrameFilter<I>, Piece>,
+    /// Pieces of responses that wait to be written.
+    queue: SendQueue,
     /// Read budget of the client's side.
     budget: ReadBudget,
     stall: Option<Duration>,
@@ -211,7 +214,7 @@ where
         });
     }
 
-    fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Piece>) {
         let reset = respond.poll_reset(&mut Context::from_waker(std::task::Waker::noop()));
         if reset.is_ready() {
             // The client has reset the stream.
@@ -240,7 +243,7 @@ where
         // The stream may have ended.
         let Some(stream) = self.streams.get_mut(index) else { return };
         let entry = self.scheduler.entry(index.saturating_add(FIRST_STREAM));
-        if stream.poll(cx, entry, (second, self.stall)).is_ready() {
+        if stream.poll(cx, entry, (second, self.stall, &self.queue)).is_ready() {
             self.streams.try_remove(index);
         }
         while let Some(upload) = self.connection.streams().upload() {
