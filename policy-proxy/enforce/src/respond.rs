@@ -45,7 +45,7 @@ pub enum Answer {
     Gateway,
     /// Too many requests wait for the application.
     Overloaded,
-    /// The request's head has too many fields.
+    /// The request's head has too many fields, or bytes.
     HeadTooLarge,
     /// The application did not answer.
     Upstream(Fault),
@@ -67,7 +67,7 @@ pub enum Fault {
     UnaskedUpgrade,
     /// The exchange exceeded a bound of the policy.
     Timeout(Exceeded),
-    /// Its response has too many header fields.
+    /// The head or the trailers of its response have too many fields, or bytes.
     HeadTooLarge,
 }
 
@@ -294,7 +294,7 @@ fn wording_of(answer: &Answer) -> Wording {
         }
         Answer::HeadTooLarge => {
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-            plain(status, code::RESOURCE_EXHAUSTED, "too many header fields")
+            plain(status, code::RESOURCE_EXHAUSTED, "the request's head is too large")
         }
         Answer::Upstream(fault) => upstream(*fault),
     }
@@ -335,7 +335,11 @@ fn upstream(fault: Fault) -> Wording {
         Fault::Broken => bad("the application closed the connection"),
         Fault::Reset(_) => bad("the application reset the stream"),
         Fault::UnaskedUpgrade => bad("the application switched protocols unasked"),
-        Fault::HeadTooLarge => bad("the application's response has too many header fields"),
+        Fault::HeadTooLarge => Wording {
+            // Not to be tried again.
+            grpc: code::RESOURCE_EXHAUSTED,
+            ..bad("the head or the trailers of the application's response are too large")
+        },
         Fault::Timeout(exceeded) => late(exceeded.as_str()),
     }
 }
@@ -473,7 +477,7 @@ mod tests {
         check(&Answer::Gateway, 404, "5");
         check(&Answer::Overloaded, 503, "14");
         check(&Answer::HeadTooLarge, 431, "8");
-        check(&Answer::Upstream(Fault::HeadTooLarge), 502, "14");
+        check(&Answer::Upstream(Fault::HeadTooLarge), 502, "8");
         check(&Answer::Upstream(Fault::Connect), 502, "14");
         check(&Answer::Upstream(Fault::ConnectTimeout), 504, "4");
         for exceeded in [Exceeded::Request, Exceeded::Response, Exceeded::Idle, Exceeded::Client] {

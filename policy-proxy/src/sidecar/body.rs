@@ -146,6 +146,12 @@ impl Body for ResponseBody {
             Source::Upstream(body) => match Pin::new(&mut *body).poll_frame(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Some(Ok(mut frame))) => {
+                    let large = frame.trailers_ref().is_some_and(|trailers| {
+                        this.held.as_ref().is_some_and(|held| held.open.are_large(trailers))
+                    });
+                    if large {
+                        return Poll::Ready(Some(this.end(&Answer::Upstream(Fault::HeadTooLarge))));
+                    }
                     if let Some(TimedRequest { open, .. }) = &this.held {
                         if let Some(trailers) = frame.trailers_mut() {
                             headers::clean_trailers(trailers);

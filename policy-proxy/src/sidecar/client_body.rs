@@ -69,7 +69,7 @@ pub(super) enum RequestBodyError {
     /// The client closed the connection, or its body is malformed.
     #[error(transparent)]
     Http1(#[from] UploadError),
-    /// Permission was lost.
+    /// Permission was lost, or the trailers are too large.
     #[error("ended by policy")]
     Cut,
 }

@@ -44,8 +44,10 @@ impl Enforcer for ConnectionEnforcer<'_> {
     }
 
     fn role(&self) -> Role {
-        let request_fields = self.0.worker.shared.config.limits.headers.min(MAX_FIELDS);
-        Role::Proxy { request_fields, response_fields: MAX_FIELDS }
+        let limits = &self.0.worker.shared.config.limits;
+        let request_fields = limits.headers.min(MAX_FIELDS);
+        let response_bytes = usize::try_from(limits.response_head).unwrap_or(usize::MAX);
+        Role::Proxy { request_fields, response_fields: MAX_FIELDS, response_bytes }
     }
 
     fn refusal_detail(&self) -> RefusalDetail {

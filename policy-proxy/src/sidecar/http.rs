@@ -6,6 +6,7 @@ use super::body::ResponseBody;
 use super::client_body::ClientBody;
 use super::client_conn::ClientConnError;
 use super::enforcer::ConnectionEnforcer;
+use super::head_room::{HeadRoom, NoRoom};
 use super::http1;
 use super::inflight::{HttpConnection, InflightGuard, RequestBody};
 use super::io::ClientIo;
@@ -19,7 +20,10 @@ use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
-use policy_enforce::middleware::pipeline::{self, Admission, TimedRequest};
+use policy_enforce::middleware::pipeline::{
+    self, Admission, Enforcer, LocalResponse, TimedRequest,
+};
+use policy_enforce::respond;
 use policy_enforce::respond::{Answer, ResponseFormat};
 use policy_http::http1::request_decode::RequestHeadError;
 use policy_http::http2;
@@ -53,6 +57,12 @@ pub(super) async fn answer(
     body: ClientBody,
 ) -> ClientResponse {
     connection.begin();
+    let size = list_size(&head);
+    if size
+        > usize::try_from(connection.worker.shared.config.limits.request_head).unwrap_or(usize::MAX)
+    {
+        return refuse_large(&connection, &head).into();
+    }
     let admitted = {
         let mut authorizer = connection.authorizer.borrow_mut();
         pipeline::admit(&ConnectionEnforcer(&connection), Some(&mut authorizer), &mut head)
@@ -61,6 +71,13 @@ pub(super) async fn answer(
         Admission::Admitted(admitted) => admitted,
         Admission::Refused(refused) => return refused.into(),
     };
+    match HeadRoom::acquire(&connection.worker, &connection.peer, size) {
+        Ok(room) => admitted.request.open.hold(room),
+        Err(NoRoom) => {
+            let (enforcer, answer) = (ConnectionEnforcer(&connection), Answer::Overloaded);
+            return admitted.refuse(&enforcer, answer, Duration::ZERO).into();
+        }
+    }
     let body = RequestBody::new(body, &admitted.request.open);
     // Read by records alone.
     let sent = admitted.is_recorded().then(Instant::now);
@@ -88,6 +105,24 @@ pub(super) async fn answer(
     }
     *response.version_mut() = Version::HTTP_11;
     response.map(|body| ResponseBody::upstream(body, admitted.request, asker)).into()
+}
+
+/// Returns the size of an HTTP/2 head; 0 for HTTP/1, whose size its codec bounds.
+fn list_size(head: &Parts) -> usize {
+    if head.version < Version::HTTP_2 {
+        return 0;
+    }
+    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    headers::list_size(&head.headers).saturating_add(target)
+}
+
+/// Answers a head that is too large, without a decision.
+#[cold]
+fn refuse_large(connection: &Rc<HttpConnection>, head: &Parts) -> LocalResponse {
+    let (enforcer, answer) = (ConnectionEnforcer(connection), Answer::HeadTooLarge);
+    enforcer.failed(&answer);
+    let format = ResponseFormat::of(head, connection.peer.is_meshed(), enforcer.refusal_detail());
+    LocalResponse { response: respond::respond(&answer, &format), format }
 }
 
 /// Forwards the request and waits for the response head, or for a reason to give up. `carried`: the

@@ -110,7 +110,7 @@ where
             settings: Settings {
                 ping: (config.timeouts.http2_ping, config.timeouts.http2_ping_answer),
                 windows: limits.http2_upstream_windows,
-                head: limits.request_head,
+                head: limits.response_head,
             },
             idle: Rc::default(),
             streams: Streams::default(),

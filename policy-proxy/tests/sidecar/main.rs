@@ -27,6 +27,8 @@ mod http2_ends;
 #[cfg(test)]
 mod http2_headers;
 #[cfg(test)]
+mod http2_heads;
+#[cfg(test)]
 mod http2_limits;
 #[cfg(test)]
 mod http2_losses;

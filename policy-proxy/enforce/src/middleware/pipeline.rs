@@ -88,6 +88,8 @@ pub enum Role {
         request_fields: usize,
         /// Maximum number of header fields of a response.
         response_fields: usize,
+        /// Maximum size of an HTTP/2 response's header list; that of HTTP/1 is the codec's to bound.
+        response_bytes: usize,
     },
     /// The server is the application itself, and sets its own limits.
     Origin,
@@ -300,12 +302,14 @@ impl<O: OpenRequest> AdmittedRequest<O> {
 
     fn filter<B>(&self, role: Role, response: &mut Response<B>) -> Result<(), Answer> {
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        let listed = response.version() >= Version::HTTP_2;
         let headers = response.headers_mut();
-        if let Role::Proxy { response_fields, .. } = role {
+        if let Role::Proxy { response_fields, response_bytes, .. } = role {
             if switching && !self.options.upgrade {
                 return Err(Answer::Upstream(Fault::UnaskedUpgrade));
             }
-            if headers.len() > response_fields {
+            let is_long = listed && headers::list_size(headers) > response_bytes;
+            if headers.len() > response_fields || is_long {
                 return Err(Answer::Upstream(Fault::HeadTooLarge));
             }
             headers::clean_response(headers, switching);

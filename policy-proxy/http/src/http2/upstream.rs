@@ -51,7 +51,8 @@ pub struct Settings {
     pub ping: (Duration, Duration),
     /// Flow-control windows of a stream and of the connection, in bytes.
     pub windows: (u32, u32),
-    /// Maximum size of a header list, in bytes.
+    /// Maximum size of a header list, in bytes. Larger ones, up to four times that, are received as a
+    /// whole and the owner's to refuse: h2 would cut trailers short without a word.
     pub head: u32,
 }
 
@@ -130,7 +131,7 @@ where
             .initial_max_send_streams(FIRST_STREAMS)
             .initial_window_size(settings.windows.0)
             .initial_connection_window_size(settings.windows.1)
-            .max_header_list_size(settings.head)
+            .max_header_list_size(settings.head.saturating_mul(4))
             .data_frame_budget(FRAMES_BUDGET)
             .max_send_buffer_size(SEND_BUFFER);
         let budget = ReadBudget::default();
