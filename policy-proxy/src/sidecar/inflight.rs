@@ -24,6 +24,7 @@ use policy_enforce::record::RequestRecord;
 use policy_enforce::request_snapshot::RequestSnapshot;
 use policy_enforce::store::{ActivePolicy, PortHandle};
 use policy_enforce::telemetry::{Caller, Meter, Series, Side};
+use policy_http::bounds::MAX_FIELDS;
 use policy_http::http2::Interruptible;
 use policy_http::shutdown::Shutdown;
 use policy_http::signal::Signal;
@@ -253,7 +254,9 @@ impl InflightGuard {
     pub(super) fn are_large(&self, trailers: &HeaderMap) -> bool {
         let limits = &self.connection.worker.shared.config.limits;
         let most = if self.upload { limits.request_head } else { limits.response_head };
-        headers::list_size(trailers) > usize::try_from(most).unwrap_or(usize::MAX)
+        // A map of the library's leaves out what it has no room for.
+        trailers.len() > MAX_FIELDS
+            || headers::list_size(trailers) > usize::try_from(most).unwrap_or(usize::MAX)
     }
 
     /// Another guard of the same request, for its body.
