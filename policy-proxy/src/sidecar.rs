@@ -19,6 +19,7 @@ mod dispatch;
 mod enforcer;
 pub mod first_line;
 mod handle;
+mod head_room;
 mod http;
 mod http1;
 mod http2;

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http_body_util::{Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -60,6 +60,17 @@ impl World {
         stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.set_nodelay(true).unwrap();
         stream
+    }
+
+    /// A client whose system takes few bytes that it does not read.
+    fn connect_with_small_buffer(&self) -> TcpStream {
+        let connected = runtime().block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.set_recv_buffer_size(16 * 1024).unwrap();
+            socket.connect(self.address).await.unwrap().into_std().unwrap()
+        });
+        connected.set_nonblocking(false).unwrap();
+        connected
     }
 
     /// Requests whose head reached the application.
@@ -451,4 +462,144 @@ fn random_bytes_do_not_stop_the_sidecar() {
     }
     assert!(start.elapsed() < Duration::from_secs(6));
     world.assert_serves();
+}
+
+const DATA: u8 = 0;
+const WINDOW_UPDATE: u8 = 8;
+
+/// Windows of a peer that takes as much as it is sent, and says so.
+fn open_windows() -> Vec<u8> {
+    let most = (u32::MAX >> 1).to_be_bytes();
+    let more = (u32::MAX >> 2).to_be_bytes();
+    [frame(SETTINGS, 0, 0, &[&[0, 4][..], &most].concat()), frame(WINDOW_UPDATE, 0, 0, &more)]
+        .concat()
+}
+
+/// An application that offers each stream of HTTP/2 all windows and reads none of its body, or that
+/// answers in messages of one byte without end. HTTP/1 is served.
+fn of_smallest_frames(reads: bool) -> (SocketAddr, Runtime) {
+    let runtime = runtime();
+    let socket = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(16 * 1024).unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        socket.listen(128).unwrap()
+    });
+    let address = socket.local_addr().unwrap();
+    runtime.spawn(async move {
+        loop {
+            let (mut stream, _) = socket.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut first = [0];
+                _ = stream.peek(&mut first).await;
+                if first != [PREFACE[0]] {
+                    let answer = service_fn(|_: Request<Incoming>| async {
+                        Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+                    });
+                    _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+                } else if reads {
+                    let answer = service_fn(|_: Request<Incoming>| async {
+                        let byte = || Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"x")));
+                        let body = StreamBody::new(futures_util::stream::repeat_with(byte));
+                        Ok::<_, Infallible>(Response::new(body))
+                    });
+                    _ = http2::Builder::new(TokioExecutor::new())
+                        .serve_connection(TokioIo::new(stream), answer)
+                        .await;
+                } else {
+                    _ = tokio::io::AsyncWriteExt::write_all(&mut stream, &open_windows()).await;
+                    std::future::pending::<()>().await;
+                }
+            });
+        }
+    });
+    (address, runtime)
+}
+
+/// Bound: 60 MB, for 1.2 million frames of one byte that the application does not read, and for as many
+/// as three clients get that open every window and read nothing.
+#[test]
+fn bodies_of_the_smallest_frames_cost_what_they_count() {
+    const STREAMS: u32 = 8;
+    for reads in [false, true] {
+        let (address, _runtime) = of_smallest_frames(reads);
+        let world = World::in_front_of(Some(address));
+        let head = [0x83, 0x86, 0x84, 0x01, 0x01, b'a'];
+        let ids = || (0..STREAMS).map(|n| 2 * n + 1);
+        let end = if reads { END_STREAM } else { 0 };
+        let heads: Vec<u8> =
+            ids().flat_map(|id| frame(HEADERS, end | END_HEADERS, id, &head)).collect();
+        let opening = [PREFACE, &open_windows(), &heads].concat();
+        let bodies: Vec<u8> =
+            (0..1000).flat_map(|_| ids().flat_map(|id| frame(DATA, 0, id, b"x"))).collect();
+        let attack = || {
+            let mut stream = world.connect_with_small_buffer();
+            stream.set_write_timeout(Some(Duration::from_secs(3))).unwrap();
+            stream.write_all(&opening).unwrap();
+            // Within the windows of the sidecar, until it takes no more.
+            let _ = (0..if reads { 0 } else { 50 }).all(|_| stream.write_all(&bodies).is_ok());
+            stream
+        };
+        let held: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3).map(|_| scope.spawn(attack)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let mut peak = 0;
+        wait_until_blocking("the sidecar takes no more of the bodies", || {
+            std::thread::sleep(Duration::from_secs(1));
+            world.assert_serves();
+            std::mem::replace(&mut peak, world.peak_megabytes()) == peak
+        });
+        assert!(peak < 60, "{peak} MB, the application reads: {reads}");
+        drop(held);
+    }
+}
+
+/// Bound: half of a bystander's requests within 50 ms (without optimization within a second), beside
+/// twenty clients that send heads of 1,600 fields as fast as they are read.
+#[test]
+fn heads_of_many_fields_do_not_keep_a_bystander_waiting() {
+    let world = World::start();
+    let first = [GET, &[0x40, 0x01, b'x', 0x01, b'a']].concat();
+    let many = [GET, &[0xbe; 1600]].concat();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let mut times: Vec<Duration> = std::thread::scope(|scope| {
+        for _ in 0..20 {
+            let mut stream = world.connect();
+            let mut reader = stream.try_clone().unwrap();
+            scope.spawn(move || until_closed(&mut reader));
+            let (over, first, many) = (&over, &first, &many);
+            scope.spawn(move || {
+                let begin = frame(HEADERS, END_STREAM | END_HEADERS, 1, first);
+                let settings = frame(SETTINGS, 0, 0, &[]);
+                let _ = stream.write_all(&[PREFACE, &settings, &begin].concat());
+                let mut id = 3;
+                while !over.load(Ordering::Relaxed) {
+                    let next = frame(HEADERS, END_STREAM | END_HEADERS, id, many);
+                    if stream.write_all(&next).is_err() {
+                        break;
+                    }
+                    id += 2;
+                }
+                let _ = stream.shutdown(std::net::Shutdown::Both);
+            });
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        let mut bystander = world.connect();
+        let times = (0..41).map(|_| {
+            let begun = Instant::now();
+            bystander.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+            let mut answer = vec![0; 16 * 1024];
+            let read = bystander.read(&mut answer).unwrap();
+            assert!(answer[..read].starts_with(b"HTTP/1.1 200"), "{read} bytes");
+            begun.elapsed()
+        });
+        let times = times.collect();
+        over.store(true, Ordering::Relaxed);
+        times
+    });
+    times.sort_unstable();
+    let bound = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 50 });
+    assert!(times[20] < bound, "{times:?}");
+    assert!(world.peak_megabytes() < 60, "{} MB", world.peak_megabytes());
 }

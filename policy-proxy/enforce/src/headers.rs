@@ -177,6 +177,14 @@ pub fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
+/// Returns the size of a header list (RFC 9113 section 6.5.2).
+pub fn list_size(headers: &HeaderMap) -> usize {
+    let sizes = headers.iter().map(|(name, value)| {
+        name.as_str().len().saturating_add(value.len()).saturating_add(FIELD_SIZE)
+    });
+    sizes.fold(0, usize::saturating_add)
+}
+
 /// Returns true if a value begins or ends with whitespace. HTTP/1 cannot carry such a value: its
 /// readers trim it (RFC 9112 section 5.1). In HTTP/2 it is malformed (RFC 9113 section 8.2.1), but
 /// h2 does not check that.
@@ -336,6 +344,8 @@ fn has_token(line: &HeaderValue, token: &str) -> bool {
     })
 }
 
+/// Size of a field of a header list beside its name and value.
+const FIELD_SIZE: usize = 32;
 const OPTIONS: [&[u8]; 3] = [b"keep-alive", b"close", b"upgrade"];
 const HOP: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
 const RESERVED: [&str; 5] = [

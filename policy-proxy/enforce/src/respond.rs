@@ -45,7 +45,7 @@ pub enum Answer {
     Gateway,
     /// Too many requests wait for the application.
     Overloaded,
-    /// The request's head has too many fields.
+    /// The request's head has too many fields, or bytes.
     HeadTooLarge,
     /// The client's request body is malformed, or ended early.
     BadBody,
@@ -62,6 +62,9 @@ pub enum Fault {
     ConnectTimeout,
     /// The connection broke, or its HTTP/2 stream ended, before the response's head.
     Broken,
+    /// It reset the HTTP/2 stream before it answered, with this code. Clients of HTTP/2 get the same
+    /// reset in place of the answer, which is what is recorded.
+    Reset(u32),
     /// It closed the connection before it answered.
     Closed,
     /// It closed the connection that was kept open, before it answered: the client may send the
@@ -86,7 +89,7 @@ pub enum ResponseFault {
     Field,
     /// Its body may end in different places (RFC 9112 section 6.3).
     Framing,
-    /// Its head exceeds the bound on its fields or bytes.
+    /// Its head or its trailers exceed the bound on their fields or bytes.
     TooLarge,
     /// More interim responses precede it than may.
     TooManyInterim,
@@ -104,7 +107,9 @@ impl ResponseFault {
                 "the application's response frames its body ambiguously: content-length or \
                  transfer-encoding"
             }
-            Self::TooLarge => "the head of the application's response is too large",
+            Self::TooLarge => {
+                "the head or the trailers of the application's response are too large"
+            },
             Self::TooManyInterim => "the application sent too many interim responses",
             Self::Upgrade => "the application switched protocols unasked",
         }
@@ -336,7 +341,7 @@ fn wording_of(answer: &Answer) -> Wording {
         }
         Answer::HeadTooLarge => {
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-            plain(status, code::RESOURCE_EXHAUSTED, "too many header fields")
+            plain(status, code::RESOURCE_EXHAUSTED, "the request's head is too large")
         }
         Answer::BadBody => {
             let text = "the request's body is malformed or incomplete";
@@ -379,10 +384,16 @@ fn upstream(fault: Fault) -> Wording {
         Fault::Connect => bad("client error (Connect)"),
         Fault::ConnectTimeout => with_close(late("client error (Connect): timed out")),
         Fault::Broken => bad("the connection to the application broke"),
+        Fault::Reset(_) => bad("the application reset the stream"),
         Fault::Closed => bad("the application closed the connection before it answered"),
         Fault::ClosedKept => bad("the application closed the connection that was kept open"),
         Fault::Truncated => bad("the application closed the connection within its response's head"),
         Fault::Stalled => bad("the application took nothing of the request for too long"),
+        Fault::Response(fault @ ResponseFault::TooLarge) => Wording {
+            // Not to be tried again.
+            grpc: code::RESOURCE_EXHAUSTED,
+            ..bad(fault.as_str())
+        },
         Fault::Response(fault) => bad(fault.as_str()),
         Fault::Timeout(exceeded) => late(exceeded.as_str()),
     }
@@ -521,7 +532,7 @@ mod tests {
         check(&Answer::Gateway, 404, "5");
         check(&Answer::Overloaded, 503, "14");
         check(&Answer::HeadTooLarge, 431, "8");
-        check(&Answer::Upstream(Fault::Response(ResponseFault::TooLarge)), 502, "14");
+        check(&Answer::Upstream(Fault::Response(ResponseFault::TooLarge)), 502, "8");
         check(&Answer::Upstream(Fault::Connect), 502, "14");
         check(&Answer::Upstream(Fault::ConnectTimeout), 504, "4");
         for exceeded in [Exceeded::Request, Exceeded::Response, Exceeded::Idle, Exceeded::Client] {

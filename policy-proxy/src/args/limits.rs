@@ -17,6 +17,10 @@ pub struct LimitsArgs {
     /// 65536]
     #[arg(long, value_name = "BYTES")]
     pub max_request_head: Option<String>,
+    /// Bytes of the head of an application's response, and of HTTP/2 trailers behind it [default:
+    /// 65536]
+    #[arg(long, value_name = "BYTES")]
+    pub max_response_head: Option<String>,
     /// Header fields of a request, 4096 at most [default: 100]
     #[arg(long, value_name = "COUNT")]
     pub max_headers: Option<String>,

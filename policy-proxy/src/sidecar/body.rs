@@ -9,7 +9,7 @@ use policy_core::Denied;
 use policy_enforce::headers;
 use policy_enforce::middleware::pipeline::TimedRequest;
 use policy_enforce::respond;
-use policy_enforce::respond::{Answer, ResponseFormat};
+use policy_enforce::respond::{Answer, Fault, ResponseFault, ResponseFormat};
 use policy_http::http2::{Interruptible, Reset};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -28,6 +28,8 @@ enum Source {
     Ended,
     Text(Bytes),
     Upstream(UpstreamBody<RequestBody>),
+    /// No response: the stream is reset.
+    Reset(Reason),
 }
 
 /// Error that ends a response body early.
@@ -47,6 +49,11 @@ impl ResponseBody {
     pub(super) fn text(text: Bytes, asker: ResponseFormat) -> Self {
         let source = if text.is_empty() { Source::Ended } else { Source::Text(text) };
         Self { source, held: None, asker }
+    }
+
+    /// A reset in place of a response, because the application reset its stream.
+    pub(super) fn reset(reason: Reason, asker: ResponseFormat) -> Self {
+        Self { source: Source::Reset(reason), held: None, asker }
     }
 
     /// The application's body, which keeps the request in flight.
@@ -140,6 +147,13 @@ impl Body for ResponseBody {
             Source::Upstream(body) => match Pin::new(&mut *body).poll_frame(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Some(Ok(mut frame))) => {
+                    let large = frame.trailers_ref().is_some_and(|trailers| {
+                        this.held.as_ref().is_some_and(|held| held.open.are_large(trailers))
+                    });
+                    if large {
+                        let fault = Fault::Response(ResponseFault::TooLarge);
+                        return Poll::Ready(Some(this.end(&Answer::Upstream(fault))));
+                    }
                     if let Some(TimedRequest { open, .. }) = &this.held {
                         if let Some(trailers) = frame.trailers_mut() {
                             headers::clean_trailers(trailers);
@@ -150,6 +164,10 @@ impl Body for ResponseBody {
                     }
                     Poll::Ready(Some(Ok(frame)))
                 }
+                // As without a sidecar: a call whose connection is lost is unavailable.
+                Poll::Ready(Some(Err(error))) if this.asker.is_grpc() && error.is_lost() => {
+                    Poll::Ready(Some(this.end(&Answer::Upstream(Fault::Broken))))
+                }
                 Poll::Ready(Some(Err(error))) => {
                     this.finish(true);
                     Poll::Ready(Some(Err(error.into())))
@@ -159,6 +177,11 @@ impl Body for ResponseBody {
                     Poll::Ready(None)
                 }
             },
+            Source::Reset(reason) => {
+                let reason = *reason;
+                this.source = Source::Ended;
+                Poll::Ready(Some(Err(ResponseBodyError::Ended(reason.into()))))
+            }
         }
     }
 
@@ -167,6 +190,7 @@ impl Body for ResponseBody {
             Source::Ended => true,
             Source::Text(text) => text.is_empty(),
             Source::Upstream(body) => body.is_end_stream(),
+            Source::Reset(_) => false,
         }
     }
 
@@ -177,6 +201,7 @@ impl Body for ResponseBody {
                 SizeHint::with_exact(u64::try_from(text.len()).unwrap_or(u64::MAX))
             }
             Source::Upstream(body) => body.size_hint(),
+            Source::Reset(_) => SizeHint::default(),
         }
     }
 }
@@ -196,6 +221,13 @@ impl Interruptible for ResponseBody {
             body.gather(cx);
         }
         self.poll_end(cx).is_some()
+    }
+
+    fn aborted(&self) -> Option<Reason> {
+        match self.source {
+            Source::Reset(reason) => Some(reason),
+            Source::Ended | Source::Text(_) | Source::Upstream(_) => None,
+        }
     }
 }
 

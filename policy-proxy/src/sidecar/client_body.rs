@@ -78,7 +78,7 @@ pub(super) enum RequestBodyError {
     /// The client closed the connection, or its body is malformed.
     #[error(transparent)]
     Http1(#[from] UploadError),
-    /// Permission was lost.
+    /// Permission was lost, or the trailers are too large.
     #[error("ended by policy")]
     Cut,
 }
@@ -86,7 +86,11 @@ pub(super) enum RequestBodyError {
 impl Reset for RequestBodyError {
     fn reason(&self) -> Reason {
         match self {
-            Self::Http2(error) => error.reason().unwrap_or(Reason::INTERNAL_ERROR),
+            Self::Http2(error) if error.is_reset() => {
+                error.reason().unwrap_or(Reason::INTERNAL_ERROR)
+            }
+            // The client is gone. The reason of its GOAWAY, if it sent one, is no stream's.
+            Self::Http2(_) => Reason::CANCEL,
             Self::Http1(_) | Self::Cut => Reason::INTERNAL_ERROR,
         }
     }

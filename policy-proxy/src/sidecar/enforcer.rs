@@ -44,8 +44,10 @@ impl Enforcer for ConnectionEnforcer<'_> {
     }
 
     fn role(&self) -> Role {
-        let request_fields = self.0.worker.shared.config.limits.headers.min(MAX_FIELDS);
-        Role::Proxy { request_fields, response_fields: MAX_FIELDS }
+        let limits = &self.0.worker.shared.config.limits;
+        let request_fields = limits.headers.min(MAX_FIELDS);
+        let response_bytes = usize::try_from(limits.response_head).unwrap_or(usize::MAX);
+        Role::Proxy { request_fields, response_fields: MAX_FIELDS, response_bytes }
     }
 
     fn refusal_detail(&self) -> RefusalDetail {
@@ -104,9 +106,9 @@ fn error_kind(answer: &Answer) -> Option<ErrorKind> {
     match answer {
         Answer::Upstream(Fault::Connect) => Some(ErrorKind::Connect),
         Answer::Upstream(Fault::ConnectTimeout) => Some(ErrorKind::ConnectTimeout),
-        Answer::Upstream(Fault::Broken | Fault::Closed | Fault::ClosedKept) => {
-            Some(ErrorKind::Upstream)
-        }
+        Answer::Upstream(
+            Fault::Broken | Fault::Reset(_) | Fault::Closed | Fault::ClosedKept,
+        ) => Some(ErrorKind::Upstream),
         Answer::Upstream(Fault::Truncated) => Some(ErrorKind::UpstreamTruncated),
         Answer::Upstream(Fault::Stalled) => Some(ErrorKind::UpstreamStalled),
         Answer::Upstream(Fault::Response(fault)) => Some(match fault {

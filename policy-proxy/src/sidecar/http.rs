@@ -6,6 +6,7 @@ use super::body::ResponseBody;
 use super::client_body::ClientBody;
 use super::client_conn::ClientConnError;
 use super::enforcer::ConnectionEnforcer;
+use super::head_room::{HeadRoom, NoRoom};
 use super::http1;
 use super::inflight::{HttpConnection, InflightGuard, RequestBody};
 use super::io::ClientIo;
@@ -20,8 +21,11 @@ use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
-use policy_enforce::middleware::pipeline::{self, Admission, Enforcer as _, TimedRequest};
-use policy_enforce::respond::{Answer, Fault, ResponseFormat};
+use policy_enforce::middleware::pipeline::{
+    self, Admission, Enforcer, LocalResponse, ResponseFilter, TimedRequest,
+};
+use policy_enforce::respond;
+use policy_enforce::respond::{Answer, ResponseFormat};
 use policy_http::http1::request_decode::RequestHeadError;
 use policy_http::http1::response_decode::is_interim;
 use policy_http::http2;
@@ -55,6 +59,12 @@ pub(super) async fn answer(
     body: ClientBody,
 ) -> ClientResponse {
     connection.begin();
+    let size = list_size(&head);
+    if size
+        > usize::try_from(connection.worker.shared.config.limits.request_head).unwrap_or(usize::MAX)
+    {
+        return refuse_large(&connection, &head).into();
+    }
     let admitted = {
         let mut authorizer = connection.authorizer.borrow_mut();
         pipeline::admit(&ConnectionEnforcer(&connection), Some(&mut authorizer), &mut head)
@@ -63,6 +73,13 @@ pub(super) async fn answer(
         Admission::Admitted(admitted) => admitted,
         Admission::Refused(refused) => return refused.into(),
     };
+    match HeadRoom::acquire(&connection.worker, &connection.peer, size) {
+        Ok(room) => admitted.request.open.hold(room),
+        Err(NoRoom) => {
+            let (enforcer, answer) = (ConnectionEnforcer(&connection), Answer::Overloaded);
+            return admitted.refuse(&enforcer, answer, Duration::ZERO).into();
+        }
+    }
     if head.headers.contains_key(EXPECT) {
         body.leave_continue();
     }
@@ -71,24 +88,15 @@ pub(super) async fn answer(
     let sent = admitted.is_recorded().then(Instant::now);
     let carried = admitted.options.orig_proto;
     let (held, filter) = admitted.forwarding();
-    let inform = |mut response: Response<()>| {
-        let version = carried.unwrap_or(Version::HTTP_11);
-        let role = ConnectionEnforcer(&connection).role();
-        if version > Version::HTTP_10
-            && is_interim(response.status())
-            && filter.interim(role, response.headers_mut())
-        {
-            connection.interim.borrow_mut().push_back(response);
-        }
-    };
+    let inform = |response| pass_interim(&connection, (filter, carried), response);
     let forwarded = forward(&connection, (head, body), held, (carried, &inform)).await;
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
     let mut response = match forwarded {
         Ok(response) => response,
         Err(answer) => {
-            let unanswered = answer == Answer::Upstream(Fault::ClosedKept);
+            let reset = ClientResponse::reset_for(&answer, admitted.format());
             let refused = admitted.refuse(&ConnectionEnforcer(&connection), answer, waited);
-            return ClientResponse { unanswered, ..refused.into() };
+            return reset.unwrap_or_else(|| refused.into());
         }
     };
     // In place: a response that moves by value is copied at every step.
@@ -104,6 +112,40 @@ pub(super) async fn answer(
     }
     *response.version_mut() = Version::HTTP_11;
     response.map(|body| ResponseBody::upstream(body, admitted.request, asker)).into()
+}
+
+/// Passes an interim response to the client, unless it speaks HTTP/1.0. `carried`: the version of a request
+/// that a meshed peer sends in HTTP/2.
+fn pass_interim(
+    connection: &Rc<HttpConnection>,
+    (filter, carried): (ResponseFilter<'_>, Option<Version>),
+    mut response: Response<()>,
+) {
+    let role = ConnectionEnforcer(connection).role();
+    if carried != Some(Version::HTTP_10)
+        && is_interim(response.status())
+        && filter.interim(role, response.headers_mut())
+    {
+        connection.interim.borrow_mut().push_back(response);
+    }
+}
+
+/// Returns the size of an HTTP/2 head; 0 for HTTP/1, whose size its codec bounds.
+fn list_size(head: &Parts) -> usize {
+    if head.version < Version::HTTP_2 {
+        return 0;
+    }
+    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    headers::list_size(&head.headers).saturating_add(target)
+}
+
+/// Answers a head that is too large, without a decision.
+#[cold]
+fn refuse_large(connection: &Rc<HttpConnection>, head: &Parts) -> LocalResponse {
+    let (enforcer, answer) = (ConnectionEnforcer(connection), Answer::HeadTooLarge);
+    enforcer.failed(&answer);
+    let format = ResponseFormat::of(head, connection.peer.is_meshed(), enforcer.refusal_detail());
+    LocalResponse { response: respond::respond(&answer, &format), format }
 }
 
 /// Forwards the request and waits for the response head, or for a reason to give up. `carried`: the
@@ -163,7 +205,6 @@ fn upgrade(
     ClientResponse {
         response,
         upgrade: server.map(|server| Box::new(Upgrade { server, guard, timer })),
-        unanswered: false,
     }
 }
 

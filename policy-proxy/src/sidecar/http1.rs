@@ -21,6 +21,7 @@ use policy_http::http1::encode::BodyEncoder;
 use policy_http::http1::request_decode::{Bounds, RequestHead, RequestHeadError};
 use policy_http::http1::response_encode::{self, BodyLength, ResponseContext};
 use policy_http::http1::write_buf::WriteBuf;
+use policy_http::http2::Interruptible as _;
 use policy_http::shutdown::Shutdown;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -185,8 +186,8 @@ where
             }
         })
         .await?;
-        let ClientResponse { response, upgrade, unanswered } = answered;
-        if unanswered {
+        let ClientResponse { response, upgrade } = answered;
+        if response.body().aborted().is_some() {
             return Err(ClientConnError::Unanswered);
         }
         Ok((self.write_head(response, request), upgrade))

@@ -4,6 +4,7 @@ mod watch;
 
 use super::accepted::AcceptedConnection;
 use super::client_body::{ClientBody, RequestBodyError};
+use super::head_room::HeadPermit;
 use super::io::{ClientIo, Metered};
 use super::upstream::Upstream;
 use super::worker::{ConnectionPermit, Registration, Worker};
@@ -23,6 +24,7 @@ use policy_enforce::record::RequestRecord;
 use policy_enforce::request_snapshot::RequestSnapshot;
 use policy_enforce::store::{ActivePolicy, PortHandle};
 use policy_enforce::telemetry::{Caller, Meter, Series, Side};
+use policy_http::bounds::MAX_FIELDS;
 use policy_http::http2::Interruptible;
 use policy_http::shutdown::Shutdown;
 use policy_http::signal::Signal;
@@ -85,6 +87,8 @@ struct InflightRequest {
     begun: Option<ResponseStart>,
     /// Number of guards.
     guards: u8,
+    /// Room of a large head.
+    head: Option<HeadPermit>,
 }
 
 /// Start of a response.
@@ -173,6 +177,7 @@ impl HttpConnection {
             exchange,
             begun: None,
             guards: 1,
+            head: None,
         };
         let mut all = self.inflight.borrow_mut();
         if all.capacity() == 0 {
@@ -241,6 +246,24 @@ impl InflightGuard {
         let open = self.connection.inflight.borrow();
         let open = open.get(self.key)?;
         if self.upload { open.lost_upload.poll(cx) } else { open.lost.poll(cx) }
+    }
+
+    /// Holds room for the request's head until the request is over.
+    pub(super) fn hold(&self, head: Option<HeadPermit>) {
+        if let (Some(head), Some(open)) =
+            (head, self.connection.inflight.borrow_mut().get_mut(self.key))
+        {
+            open.head = Some(head);
+        }
+    }
+
+    /// True if trailers are larger than a head may be, of the response or of the request.
+    pub(super) fn are_large(&self, trailers: &HeaderMap) -> bool {
+        let limits = &self.connection.worker.shared.config.limits;
+        let most = if self.upload { limits.request_head } else { limits.response_head };
+        // A map of the library's leaves out what it has no room for.
+        trailers.len() > MAX_FIELDS
+            || headers::list_size(trailers) > usize::try_from(most).unwrap_or(usize::MAX)
     }
 
     /// Another guard of the same request, for its body.
@@ -373,6 +396,10 @@ impl Body for RequestBody {
             Poll::Ready(Some(Ok(mut frame))) => {
                 if let Some(guard) = &this.guard {
                     if let Some(trailers) = frame.trailers_mut() {
+                        if guard.are_large(trailers) {
+                            (this.cut, this.guard) = (true, None);
+                            return Poll::Ready(Some(Err(RequestBodyError::Cut)));
+                        }
                         headers::clean_trailers(trailers);
                         guard.remove_matched(trailers);
                     } else if let Some(data) = frame.data_ref() {

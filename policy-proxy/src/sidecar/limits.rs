@@ -38,8 +38,12 @@ pub struct Limits {
     /// Requests that may wait for the application's response at a time; further ones are answered
     /// 503.
     pub in_flight: usize,
-    /// Bytes of an HTTP/1 request head, and of an HTTP/2 header list in either direction.
+    /// Bytes of a request head: an HTTP/1 head, or an HTTP/2 header list or trailers.
     pub request_head: u32,
+    /// Bytes of the head of an application's response, and of its HTTP/2 trailers.
+    pub response_head: u32,
+    /// Bytes of the heads of all open HTTP/2 requests beyond 2 KiB each, shared by their clients.
+    pub heads: usize,
     /// Header fields of a request.
     pub headers: usize,
     /// Concurrent HTTP/2 streams of one client.
@@ -115,6 +119,8 @@ impl Default for Limits {
             connections: 65_536,
             in_flight: 100_000,
             request_head: 64 * 1024,
+            response_head: 64 * 1024,
+            heads: 32 * 1024 * 1024,
             headers: 100,
             http2_streams: 256,
             http2_carried: None,

@@ -106,6 +106,7 @@ impl OpaqueConnection {
             Fault::ConnectTimeout => ErrorKind::ConnectTimeout,
             Fault::Connect
             | Fault::Broken
+            | Fault::Reset(_)
             | Fault::Closed
             | Fault::ClosedKept
             | Fault::Truncated

@@ -2,23 +2,43 @@
 
 use super::body::ResponseBody;
 use super::tunnel::Upgrade;
+use h2::Reason;
 use http::Response;
 use policy_enforce::middleware::pipeline::LocalResponse;
+use policy_enforce::respond::{Answer, Fault, ResponseFormat};
 
 /// A response, and the protocol upgrade behind it.
 pub(super) struct ClientResponse {
     pub(super) response: Response<ResponseBody>,
     /// Boxed, because it is rare and responses move by value.
     pub(super) upgrade: Option<Box<Upgrade>>,
-    /// True if the client gets no response, because the application closed a connection that was kept
-    /// open: an HTTP/1 connection is closed, so that the client's own rule for sending again applies
-    /// (RFC 9112 section 9.3.1), and a stream is reset.
-    pub(super) unanswered: bool,
+}
+
+impl ClientResponse {
+    /// A reset in place of a response. Where the application reset the stream of the request, it has the
+    /// same code. Where it closed a connection that was kept open, a connection of HTTP/1 is closed, so
+    /// that the client's own rule for sending again applies (RFC 9112 section 9.3.1).
+    pub(super) fn reset_for(answer: &Answer, asker: ResponseFormat) -> Option<Self> {
+        let Answer::Upstream(fault) = answer else { return None };
+        let reason = match fault {
+            Fault::Reset(reason) => (*reason).into(),
+            Fault::ClosedKept => Reason::INTERNAL_ERROR,
+            Fault::Connect
+            | Fault::ConnectTimeout
+            | Fault::Broken
+            | Fault::Closed
+            | Fault::Truncated
+            | Fault::Stalled
+            | Fault::Response(_)
+            | Fault::Timeout(_) => return None,
+        };
+        Some(Response::new(ResponseBody::reset(reason, asker)).into())
+    }
 }
 
 impl From<Response<ResponseBody>> for ClientResponse {
     fn from(response: Response<ResponseBody>) -> Self {
-        Self { response, upgrade: None, unanswered: false }
+        Self { response, upgrade: None }
     }
 }
 
@@ -29,8 +49,8 @@ impl From<LocalResponse> for ClientResponse {
 }
 
 /// HTTP/2 has no upgrades.
-impl From<ClientResponse> for Option<Response<ResponseBody>> {
+impl From<ClientResponse> for Response<ResponseBody> {
     fn from(response: ClientResponse) -> Self {
-        (!response.unanswered).then_some(response.response)
+        response.response
     }
 }

@@ -18,7 +18,9 @@ use policy_enforce::telemetry::{Meter, TcpSeries};
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http1::request_decode::Bounds;
 use policy_http::http1::response_decode::{ResponseHeadError, is_interim};
-use policy_http::http2::{Interruptible, Reset, Sender, Settings, Streams, while_waiting};
+use policy_http::http2::{
+    Interruptible, Reset, SendError, Sender, Settings, Streams, while_waiting,
+};
 use pool::{ConnPermit, IdlePool, PooledBody, SharedConn, UpstreamConn};
 use socket2::SockRef;
 use std::cell::{OnceCell, RefCell};
@@ -114,7 +116,7 @@ where
             settings: Settings {
                 ping: (config.timeouts.http2_ping, config.timeouts.http2_ping_answer),
                 windows: limits.http2_upstream_windows,
-                head: limits.request_head,
+                head: limits.response_head,
             },
             idle: Rc::default(),
             streams: Streams::default(),
@@ -221,13 +223,13 @@ where
     }
 
     /// Sends a request on the client's HTTP/2 connection to the application, and passes interim
-    /// responses to `inform`.
+    /// responses to `inform`. One that the application has certainly not processed is sent once more.
     pub(super) async fn http2(
         &self,
         request: Request<B>,
         inform: Inform<'_>,
     ) -> Result<Response<UpstreamBody<B>>, Fault> {
-        let mut request = request;
+        let (mut request, mut again) = (request, true);
         loop {
             let (sender, is_new) = match self.streams.sender() {
                 Some(sender) => (sender, false),
@@ -240,8 +242,11 @@ where
             match self.streams.send(sender, request, inform).await {
                 Ok(response) => return Ok(response.map(UpstreamBody::Http2)),
                 // The connection has closed in the meantime and takes no further requests.
-                Err(Some(unsent)) if !is_new => request = unsent,
-                Err(_) => return Err(Fault::Broken),
+                Err(SendError::Unsent(unsent)) if !is_new => request = *unsent,
+                Err(SendError::Refused(refused)) if again => (request, again) = (*refused, false),
+                Err(SendError::Refused(_)) => return Err(Fault::Reset(REFUSED_STREAM)),
+                Err(SendError::Reset(reason)) => return Err(Fault::Reset(reason.into())),
+                Err(SendError::Unsent(_) | SendError::Broken) => return Err(Fault::Broken),
             }
         }
     }
@@ -345,5 +350,7 @@ fn answer_of(error: &Error) -> Answer {
 /// Time after the start of a request within which the end of a connection that was kept open is taken
 /// for the end of its idle time, which the application decided on before it saw the request.
 const KEPT_RACE: Duration = Duration::from_secs(1);
+/// RFC 9113 section 7.
+const REFUSED_STREAM: u32 = 7;
 /// Header fields of a response, at most.
 const MAX_RESPONSE_FIELDS: usize = 100;

@@ -1,5 +1,6 @@
 //! A worker: a thread with a runtime, listeners and connections of its own.
 
+use super::head_room::HeadRoom;
 use super::permits::{ConnectionPermits, RequestPermits};
 use super::settings::{Listener, SidecarConfig};
 use crate::outbound::clients::MeshClients;
@@ -91,6 +92,8 @@ pub(super) struct Worker {
     pub(super) shared: Arc<SidecarState>,
     /// Index of its counters.
     pub(super) index: usize,
+    /// Heads of open requests.
+    pub(super) heads: HeadRoom,
     /// Seconds since the worker started, plus one; coarse on purpose.
     pub(super) clock: Arc<AtomicU32>,
     draining: Cell<bool>,
@@ -127,6 +130,7 @@ impl Worker {
         Self {
             shared,
             index,
+            heads: HeadRoom::default(),
             clock: Arc::new(AtomicU32::new(1)),
             draining: Cell::new(false),
             tracked: RefCell::new(Slab::new()),

@@ -169,7 +169,10 @@ async fn what_carried_chunks_of_a_method_without_a_body_carries_nothing_else() {
 
 /// A sidecar with a limit of `bytes` for heads.
 async fn taking(bytes: u32, policy: ServerPolicy, app: SocketAddr) -> Setup {
-    let change = |config: &mut SidecarConfig| config.limits.request_head = bytes;
+    let change = |config: &mut SidecarConfig| {
+        config.limits.request_head = bytes;
+        config.limits.response_head = bytes;
+    };
     Setup::with(Some(policy), app, policy_tls::identity::IdentityHandle::empty(), change).await
 }
 

@@ -27,7 +27,11 @@ mod http2_ends;
 #[cfg(test)]
 mod http2_headers;
 #[cfg(test)]
+mod http2_heads;
+#[cfg(test)]
 mod http2_limits;
+#[cfg(test)]
+mod http2_losses;
 #[cfg(test)]
 mod http2_pings;
 #[cfg(test)]

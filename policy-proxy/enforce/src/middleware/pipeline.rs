@@ -88,6 +88,8 @@ pub enum Role {
         request_fields: usize,
         /// Maximum number of header fields of a response.
         response_fields: usize,
+        /// Maximum size of an HTTP/2 response's header list; that of HTTP/1 is the codec's to bound.
+        response_bytes: usize,
     },
     /// The server is the application itself, and sets its own limits.
     Origin,
@@ -323,7 +325,8 @@ impl<O: OpenRequest> AdmittedRequest<O> {
         if role != Role::Origin && switching && !self.options.upgrade {
             return Err(Answer::Upstream(Fault::Response(ResponseFault::Upgrade)));
         }
-        self.forwarding().1.change(role, response.headers_mut(), switching)
+        let listed = response.version() >= Version::HTTP_2;
+        self.forwarding().1.change(role, response.headers_mut(), (switching, listed))
     }
 }
 
@@ -345,12 +348,19 @@ impl ResponseFilter<'_> {
         // They frame no body (RFC 9110 section 15.2).
         headers.remove(CONTENT_LENGTH);
         headers.remove(TRANSFER_ENCODING);
-        self.version > Version::HTTP_10 && self.change(role, headers, false).is_ok()
+        self.version > Version::HTTP_10 && self.change(role, headers, (false, true)).is_ok()
     }
 
-    fn change(&self, role: Role, headers: &mut HeaderMap, switching: bool) -> Result<(), Answer> {
-        if let Role::Proxy { response_fields, .. } = role {
-            if headers.len() > response_fields {
+    /// `listed`: the head came over HTTP/2, whose library does not bound its bytes.
+    fn change(
+        &self,
+        role: Role,
+        headers: &mut HeaderMap,
+        (switching, listed): (bool, bool),
+    ) -> Result<(), Answer> {
+        if let Role::Proxy { response_fields, response_bytes, .. } = role {
+            let is_long = listed && headers::list_size(headers) > response_bytes;
+            if headers.len() > response_fields || is_long {
                 return Err(Answer::Upstream(Fault::Response(ResponseFault::TooLarge)));
             }
             headers::clean_response(headers, switching);

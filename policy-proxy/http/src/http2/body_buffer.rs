@@ -1,5 +1,6 @@
 //! Buffer for body data that cannot be forwarded yet.
 
+use super::send_queue::SMALL;
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 
@@ -25,6 +26,7 @@ impl BodyBuffer {
         large.fold(self.small.len(), usize::saturating_add)
     }
 
+    /// Small pieces are copied, because each keeps the whole memory alive that was read with it.
     pub(super) fn push(&mut self, piece: Bytes) {
         if piece.len() < SMALL {
             self.small.extend_from_slice(&piece);
@@ -42,10 +44,6 @@ impl BodyBuffer {
     }
 }
 
-/// Pieces below this size are copied, because a piece keeps the whole memory alive that was read
-/// with it.
-const SMALL: usize = 1024;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,12 +51,12 @@ mod tests {
     #[test]
     fn small_pieces_are_put_together_and_nothing_changes_its_place() {
         let mut kept = BodyBuffer::default();
-        for piece in ["a", "b", &"c".repeat(2000), "d", "e", "f"] {
+        for piece in ["a", "b", &"c".repeat(5000), "d", "e", "f"] {
             kept.push(Bytes::copy_from_slice(piece.as_bytes()));
         }
-        assert_eq!(kept.bytes(), 2005);
+        assert_eq!(kept.bytes(), 5005);
         let all: Vec<_> = std::iter::from_fn(|| kept.pop()).collect();
-        assert_eq!(all, ["ab".to_owned(), "c".repeat(2000), "def".to_owned()]);
+        assert_eq!(all, ["ab".to_owned(), "c".repeat(5000), "def".to_owned()]);
         assert!(kept.is_empty());
         assert_eq!(kept.bytes(), 0);
     }

@@ -1,5 +1,5 @@
-//! Filters what a peer sends before h2 reads it: one read budget at a time, and without empty DATA
-//! frames.
+//! Filters what a peer sends before h2 reads it: as much work at a time as a read budget allows, and
+//! without empty DATA frames.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -18,7 +18,7 @@ pub(super) struct FrameFilter<S> {
     parser: FrameParser,
 }
 
-/// Number of bytes that may still be read before other tasks run.
+/// Work that may still be read before other tasks run: bytes, and more for what costs more.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadBudget(Rc<Cell<usize>>);
 
@@ -27,6 +27,12 @@ pub(super) struct ReadBudget(Rc<Cell<usize>>);
 struct FrameParser {
     /// Number of bytes to come that are not a frame header.
     payload: usize,
+    /// True if these are of a header block.
+    is_block: bool,
+    /// Work beside the bytes since it was last taken.
+    work: usize,
+    /// True once a budget was exhausted by other work than bytes, until there is no more to read.
+    is_dense: bool,
     /// A frame header that is incomplete, or complete and not passed on yet.
     head: [u8; HEAD],
     header_len: usize,
@@ -86,15 +92,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for FrameFilter<S> {
                 parser.complete_header(rest.filled());
                 continue;
             }
-            let before = buf.filled().len();
-            ready!(Pin::new(&mut *io).poll_read(cx, buf))?;
+            let (before, most) = (buf.filled().len(), parser.most());
+            ready!(read_some(Pin::new(&mut *io), cx, buf, most))?;
             let fresh = buf.filled_mut().get_mut(before..).unwrap_or_default();
             if fresh.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            budget.0.set(budget.0.get().saturating_sub(fresh.len()));
+            let read = fresh.len();
             let left = parser.filter(fresh);
             buf.set_filled(before.saturating_add(left));
+            let work = std::mem::take(&mut parser.work).saturating_add(read);
+            budget.0.set(budget.0.get().saturating_sub(work));
+            parser.is_dense = read >= DENSE_READ
+                && (parser.is_dense || (budget.is_exhausted() && work > read.saturating_mul(4)));
             if left > 0 {
                 return Poll::Ready(Ok(()));
             }
@@ -102,11 +112,50 @@ impl<S: AsyncRead + Unpin> AsyncRead for FrameFilter<S> {
     }
 }
 
+/// Reads at most `most` bytes.
+fn read_some(
+    io: Pin<&mut impl AsyncRead>,
+    cx: &mut Context<'_>,
+    buf: &mut ReadBuf<'_>,
+    most: usize,
+) -> Poll<io::Result<()>> {
+    if buf.remaining() <= most {
+        return io.poll_read(cx, buf);
+    }
+    let mut part = ReadBuf::new(buf.initialize_unfilled_to(most));
+    ready!(io.poll_read(cx, &mut part))?;
+    let read = part.filled().len();
+    buf.advance(read);
+    Poll::Ready(Ok(()))
+}
+
 impl FrameParser {
     fn after(payload: usize) -> Self {
-        let (head, since) = ([0; HEAD], Instant::now());
-        let (in_block, opened, empty) = (false, 0, 0);
-        Self { payload, head, header_len: 0, header_sent: None, in_block, opened, empty, since }
+        Self {
+            payload,
+            is_block: false,
+            work: 0,
+            is_dense: false,
+            head: [0; HEAD],
+            header_len: 0,
+            header_sent: None,
+            in_block: false,
+            opened: 0,
+            empty: 0,
+            since: Instant::now(),
+        }
+    }
+
+    /// Returns the number of bytes to read at once: what was read is h2's, whatever work it is.
+    #[inline]
+    fn most(&self) -> usize {
+        if self.is_dense {
+            DENSE_READ
+        } else if self.is_block {
+            READ
+        } else {
+            READ.saturating_add(self.payload)
+        }
     }
 
     /// Passes on the available part of a header. Returns false if there is none.
@@ -153,6 +202,9 @@ impl FrameParser {
             let passed = if self.payload > 0 {
                 let passed = self.payload.min(rest.len());
                 self.payload = self.payload.saturating_sub(passed);
+                if self.is_block {
+                    self.work = self.work.saturating_add(passed.saturating_mul(FIELD_WORK));
+                }
                 passed
             } else if let Some(head) = rest.first_chunk::<HEAD>() {
                 if self.is_empty_data(*head) {
@@ -182,8 +234,10 @@ impl FrameParser {
         let length = u32::from_be_bytes([0, high, middle, low]);
         let stream = u32::from_be_bytes(stream) & STREAM;
         self.payload = usize::try_from(length).unwrap_or(usize::MAX);
+        self.work = self.work.saturating_add(FRAME_WORK);
         let in_block = self.in_block;
-        if matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION) {
+        self.is_block = matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION);
+        if self.is_block {
             self.in_block = flags & END_HEADERS == 0;
         }
         if kind == HEADERS {
@@ -242,10 +296,20 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for FrameFilter<S> {
 
 /// Budget of h2 for small DATA frames that were not read yet, each counted as 256 less its length.
 /// Enough for the smallest frames of four read budgets, of which one is read at a time; h2 takes
-/// 256 bytes for each, 7 MB in total.
-pub(super) const FRAMES_BUDGET: usize = 4 * (BUDGET_BYTES / (HEAD + 1)) * 256;
-/// Size of a read budget; a read exceeds it by at most its buffer.
+/// 256 bytes for each, 1.3 MB in total.
+pub(super) const FRAMES_BUDGET: usize = 4 * FRAMES * 256;
+/// Number of frames of a read budget, and of the read that exceeds it.
+const FRAMES: usize = BUDGET_BYTES / (FRAME_WORK + HEAD + 1) + READ / (HEAD + 1);
+/// Size of a read budget; a read exceeds it by at most the work of what it read.
 const BUDGET_BYTES: usize = 64 * 1024;
+/// Work of a frame, and of a byte of a header block, which may be a field of its own: a name and a
+/// value of the dynamic table.
+const FRAME_WORK: usize = 128;
+const FIELD_WORK: usize = 15;
+/// Number of bytes to read at once beyond a payload, because they may be header blocks, and while they
+/// are known to be more work than bytes.
+const READ: usize = 8 * 1024;
+const DENSE_READ: usize = 2 * 1024;
 /// RFC 9113 section 4.1.
 const HEAD: usize = 9;
 /// RFC 9113 section 3.4.
@@ -307,6 +371,39 @@ mod tests {
             }
             all.extend_from_slice(buf.filled());
         }
+    }
+
+    /// Bytes of `of` that a peer who never stops sending gets through in one budget.
+    async fn turn(of: &[u8], turns: usize) -> usize {
+        let bytes = [vec![0; PREFACE], of.repeat(1_000_000 / of.len())].concat();
+        let budget = ReadBudget::default();
+        let mut inflow = FrameFilter::of_client(Slow(&bytes, usize::MAX), budget.clone());
+        let mut read = 0;
+        for _ in 0..turns {
+            budget.refill();
+            read = 0;
+            while !budget.is_exhausted() {
+                let mut own = vec![0; 16 * 1024];
+                let mut buf = ReadBuf::new(&mut own);
+                poll_fn(|cx| Pin::new(&mut inflow).poll_read(cx, &mut buf)).await.unwrap();
+                read += buf.filled().len();
+            }
+        }
+        read
+    }
+
+    #[tokio::test]
+    async fn a_turn_is_bounded_by_the_work_of_what_is_read_not_by_its_bytes() {
+        let data = frame(DATA, 0, 1, &[0; 255]).repeat(64);
+        assert!((20_000..=64 * 1024).contains(&turn(&data, 2).await));
+        // Each byte names a field.
+        let fields = frame(HEADERS, END_HEADERS, 1, &[0xbe; 255]);
+        let first = turn(&fields, 1).await;
+        assert!(first <= READ + PREFACE, "{first}");
+        let later = turn(&fields, 4).await;
+        assert!((DENSE_READ..=3 * DENSE_READ).contains(&later), "{later}");
+        let smallest = turn(&frame(DATA, 0, 1, b"x"), 4).await / (HEAD + 1);
+        assert!(smallest <= FRAMES, "{smallest}");
     }
 
     #[tokio::test]

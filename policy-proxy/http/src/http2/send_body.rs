@@ -2,20 +2,29 @@
 
 use super::recv_body::UploadCancel;
 use super::scheduler::Entry;
+use super::send_queue::{Piece, StreamQueue};
+use crate::signal::Signal;
 use crate::stall::Stall;
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body::{Body, Frame};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// A body that is being sent. At most one piece of it waits for a window, here or in h2.
+/// A body that is being sent. At most one piece of it waits for a window, here or in h2. While the
+/// connection's queue is full, what arrives is gathered by the body, which joins small pieces and
+/// leaves the sender's window as it is.
 pub(super) struct SendBody<B> {
-    stream: SendStream<Bytes>,
-    body: B,
+    stream: SendStream<Piece>,
+    queue: StreamQueue,
+    /// `None` once it was handed back.
+    body: Option<B>,
+    /// The request that takes the body back while nothing of it was taken.
+    untouched: Option<HandBack<B>>,
     /// A piece that waits for capacity, and whether it is the last one.
     pending_data: Option<(Bytes, bool)>,
     /// True once a piece was sent. The first piece needs no capacity: h2 buffers it.
@@ -23,6 +32,32 @@ pub(super) struct SendBody<B> {
     /// Cancels the upload.
     cancel: Option<Rc<UploadCancel>>,
     stall: Stall,
+}
+
+/// A body on its way back to its request, because the application did not process the stream.
+pub(super) struct Untouched<B> {
+    body: RefCell<Option<B>>,
+    settled: Signal<()>,
+}
+
+/// The sending end of [`Untouched`]. Dropped: there is no body to wait for.
+struct HandBack<B>(Rc<Untouched<B>>);
+
+impl<B> Untouched<B> {
+    /// Waits until the upload has ended or has begun. `None`: some of the body was taken.
+    pub(super) async fn take(&self) -> Option<B> {
+        poll_fn(|cx| match self.settled.poll(cx) {
+            Some(()) => Poll::Ready(self.body.take()),
+            None => Poll::Pending,
+        })
+        .await
+    }
+}
+
+impl<B> Drop for HandBack<B> {
+    fn drop(&mut self) {
+        self.0.settled.raise(());
+    }
 }
 
 /// An error that has an HTTP/2 reset reason.
@@ -36,6 +71,11 @@ pub trait Interruptible {
     /// Returns true if the body must end now. Else wakes `cx` when that changes. Called while
     /// nothing can be sent; the implementation buffers the data that arrives meanwhile.
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool;
+
+    /// Returns the reason of the RST_STREAM that the client gets in place of head and body.
+    fn aborted(&self) -> Option<Reason> {
+        None
+    }
 }
 
 /// Awaits `waits` before `body` can be sent; buffers the body's data meanwhile.
@@ -56,10 +96,12 @@ where
     B: Body<Data = Bytes> + Interruptible + Unpin,
     B::Error: Reset,
 {
-    pub(super) fn new(stream: SendStream<Bytes>, body: B) -> Self {
+    pub(super) fn new(stream: SendStream<Piece>, queue: StreamQueue, body: B) -> Self {
         Self {
             stream,
-            body,
+            queue,
+            body: Some(body),
+            untouched: None,
             pending_data: None,
             started: false,
             cancel: None,
@@ -72,6 +114,22 @@ where
         Self { cancel: Some(cancel), ..self }
     }
 
+    /// Hands the body back if the stream ends before anything of it was taken.
+    pub(super) fn returnable(&mut self) -> Rc<Untouched<B>> {
+        let back = Rc::new(Untouched { body: RefCell::new(None), settled: Signal::new() });
+        self.untouched = Some(HandBack(Rc::clone(&back)));
+        back
+    }
+
+    /// Ends the upload.
+    fn end(&mut self) -> Poll<()> {
+        if let Some(HandBack(back)) = &self.untouched {
+            back.body.replace(self.body.take());
+        }
+        self.untouched = None;
+        Poll::Ready(())
+    }
+
     /// Sends the available data. Ready when all of it is sent, or the peer reads no more. `bound`:
     /// maximum time that the peer's window may stay closed.
     pub(super) fn poll(
@@ -82,26 +140,31 @@ where
     ) -> Poll<()> {
         if let Some(reason) = self.cancel.as_ref().and_then(|cancel| cancel.signal.poll(cx)) {
             self.stream.send_reset(reason);
-            return Poll::Ready(());
+            return self.end();
+        }
+        // What is not sent any more must not be taken.
+        if self.untouched.is_some() && self.stream.poll_reset(cx).is_ready() {
+            return self.end();
         }
         let sent = self.poll_send(cx, entry);
         if sent.is_pending()
-            && self.pending_data.is_some()
+            && (self.pending_data.is_some() || self.queue.is_full())
             && bound.is_some_and(|bound| self.stall.poll(cx, bound).is_ready())
         {
             self.stream.send_reset(Reason::CANCEL);
             return Poll::Ready(());
         }
-        if sent.is_pending() && self.stream.poll_reset(cx).is_ready() {
-            return Poll::Ready(());
+        if sent.is_ready() || self.stream.poll_reset(cx).is_ready() {
+            return self.end();
         }
-        sent
+        Poll::Pending
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, entry: Option<&Entry>) -> Poll<()> {
         loop {
+            let Some(body) = &mut self.body else { return Poll::Ready(()) };
             while self.pending_data.is_some() && self.stream.capacity() == 0 {
-                if self.body.must_end(cx) {
+                if body.must_end(cx) {
                     // Do not wait for a window that may never open; the body returns the error.
                     self.pending_data = None;
                     break;
@@ -111,20 +174,25 @@ where
                     Some(Err(_)) | None => return Poll::Ready(()),
                 }
             }
-            if let Some((data, last)) = self.pending_data.take() {
-                self.stall.reset();
-                if self.stream.send_data(data, last).is_err() || last {
-                    return Poll::Ready(());
-                }
+            if let Some((data, last)) = self.pending_data.take()
+                && (self.send(data, last) || last)
+            {
+                return Poll::Ready(());
             }
-            let done = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            let Some(body) = &mut self.body else { return Poll::Ready(()) };
+            if self.queue.poll_room(cx).is_pending() && !body.must_end(cx) {
+                return Poll::Pending;
+            }
+            let frame = ready!(Pin::new(body).poll_frame(cx));
+            self.untouched = None;
+            let done = match frame {
                 Some(Ok(frame)) => self.take(frame, entry),
                 Some(Err(error)) => {
                     self.stream.send_reset(error.reason());
                     true
                 }
                 None => {
-                    let _ = self.stream.send_data(Bytes::new(), true);
+                    let _ = self.send(Bytes::new(), true);
                     true
                 }
             };
@@ -134,11 +202,17 @@ where
         }
     }
 
+    /// Queues a piece; returns true if the stream takes none.
+    fn send(&mut self, data: Bytes, last: bool) -> bool {
+        self.stall.reset();
+        self.stream.send_data(self.queue.piece(data), last).is_err()
+    }
+
     /// Sends a frame, or keeps it until there is capacity. Returns true if it is the last one.
     fn take(&mut self, frame: Frame<Bytes>, entry: Option<&Entry>) -> bool {
         match frame.into_data() {
             Ok(data) => {
-                let last = self.body.is_end_stream();
+                let last = self.body.as_ref().is_none_or(Body::is_end_stream);
                 if data.is_empty() && !last {
                     // An empty piece would wait for no window.
                     return false;
@@ -154,7 +228,7 @@ where
                     return false;
                 }
                 self.started = true;
-                self.stream.send_data(data, last).is_err() || last
+                self.send(data, last) || last
             }
             Err(frame) => match frame.into_trailers() {
                 Ok(trailers) => {

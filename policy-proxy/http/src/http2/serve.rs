@@ -5,9 +5,9 @@ use super::frame_filter::{FRAMES_BUDGET, FrameFilter, ReadBudget};
 use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
 use super::recv_body::RecvBody;
 use super::scheduler::Scheduler;
+use super::send_queue::{Piece, SendQueue};
 use super::stream::StreamTask;
 use crate::shutdown::Shutdown;
-use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Builder, Connection, SendResponse};
 use http::request::Parts;
@@ -21,20 +21,19 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::coop::has_budget_remaining;
 
-/// Serves requests until the connection ends. `answer` creates the future that answers a request;
-/// without a response the stream is reset.
+/// Serves requests until the connection ends. `answer` creates the future that answers a request.
 pub async fn serve<C, I, A, F>(connection: &C, io: I, answer: A)
 where
     C: ClientConnection,
     I: AsyncRead + AsyncWrite + Unpin,
     A: Fn(Box<Parts>, RecvBody) -> F,
-    F: Future<Output: Into<Option<Response<C::ResponseBody>>>> + 'static,
+    F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
 {
     let activity = Activity::new();
     let (limits, budget) = (connection.limits(), ReadBudget::default());
     budget.refill();
     let io = FrameFilter::of_client(io, budget.clone());
-    let mut handshake = pin!(builder(&limits).handshake::<_, Bytes>(io));
+    let mut handshake = pin!(builder(&limits).handshake::<_, Piece>(io));
     let handshaken = poll_fn(|cx| match connection.shutdown().poll(cx) {
         Some(Shutdown::Immediate) => Poll::Ready(None),
         Some(Shutdown::Graceful) | None => handshake.as_mut().poll(cx).map(Some),
@@ -56,6 +55,7 @@ where
     let mut task = ConnectionTask {
         connection,
         client,
+        queue: SendQueue::default(),
         budget,
         stall: limits.stall,
         activity,
@@ -76,7 +76,7 @@ fn builder(limits: &Limits) -> Builder {
         .max_concurrent_streams(limits.streams)
         .max_pending_accept_reset_streams(limits.pending_resets)
         .max_local_error_reset_streams(Some(MAX_ERROR_RESETS))
-        .max_header_list_size(limits.head)
+        .max_header_list_size(limits.head.saturating_mul(2))
         .initial_window_size(limits.stream_window)
         .initial_connection_window_size(limits.connection_window)
         .data_frame_budget(FRAMES_BUDGET)
@@ -106,7 +106,9 @@ enum CloseReason {
 /// The state of a served connection. `answer` creates the future that answers a request.
 struct ConnectionTask<'a, C: ClientConnection, I, A, F: 'static> {
     connection: &'a C,
-    client: Connection<FrameFilter<I>, Bytes>,
+    client: Connection<FrameFilter<I>, Piece>,
+    /// Pieces of responses that wait to be written.
+    queue: SendQueue,
     /// Read budget of the client's side.
     budget: ReadBudget,
     stall: Option<Duration>,
@@ -127,7 +129,7 @@ where
     C: ClientConnection,
     I: AsyncRead + AsyncWrite + Unpin,
     A: Fn(Box<Parts>, RecvBody) -> F,
-    F: Future<Output: Into<Option<Response<C::ResponseBody>>>> + 'static,
+    F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
 {
     /// Polls every entry that was woken. Ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -212,7 +214,7 @@ where
         });
     }
 
-    fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Piece>) {
         let reset = respond.poll_reset(&mut Context::from_waker(std::task::Waker::noop()));
         if reset.is_ready() {
             // The client has reset the stream.
@@ -240,7 +242,7 @@ where
         // The stream may have ended.
         let Some(stream) = self.streams.get_mut(index) else { return };
         let entry = self.scheduler.entry(index.saturating_add(FIRST_STREAM));
-        if stream.poll(cx, entry, (self.connection, self.stall)).is_ready() {
+        if stream.poll(cx, entry, (self.connection, self.stall, &self.queue)).is_ready() {
             self.streams.try_remove(index);
         }
         while let Some(upload) = self.connection.streams().upload() {

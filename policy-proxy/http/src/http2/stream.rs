@@ -4,6 +4,7 @@
 use super::connection::ClientConnection;
 use super::scheduler::Entry;
 use super::send_body::{Interruptible, Reset, SendBody};
+use super::send_queue::{Piece, SendQueue};
 use crate::future_pool::PooledFuture;
 use crate::http1::date;
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use std::time::Duration;
 /// One task of a stream.
 pub(super) enum StreamTask<F: 'static, C: ClientConnection> {
     /// A request is being answered.
-    Answering { answering: PooledFuture<F>, respond: SendResponse<Bytes> },
+    Answering { answering: PooledFuture<F>, respond: SendResponse<Piece> },
     /// The response is being sent.
     Responding(SendBody<C::ResponseBody>),
     /// The body of a request is being forwarded, independently of its response.
@@ -28,19 +29,20 @@ pub(super) enum StreamTask<F: 'static, C: ClientConnection> {
 
 impl<F, C> StreamTask<F, C>
 where
-    F: Future<Output: Into<Option<Response<C::ResponseBody>>>> + 'static,
+    F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
     C: ClientConnection,
 {
-    pub(super) fn answering(answer: impl FnOnce() -> F, respond: SendResponse<Bytes>) -> Self {
+    pub(super) fn answering(answer: impl FnOnce() -> F, respond: SendResponse<Piece>) -> Self {
         Self::Answering { answering: PooledFuture::new(answer), respond }
     }
 
     /// Ready when the task is complete. `stall`: maximum time that the peer's window may stay closed.
+    /// `queue`: the client's.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         entry: Option<&Entry>,
-        (connection, stall): (&C, Option<Duration>),
+        (connection, stall, queue): (&C, Option<Duration>, &SendQueue),
     ) -> Poll<()> {
         loop {
             let body = match self {
@@ -54,7 +56,7 @@ where
                     }
                     match answered {
                         Poll::Ready(answered) => {
-                            begin(answered.into(), respond, connection.second())
+                            begin(answered.into(), respond, (connection.second(), queue))
                         }
                         // A client that has reset the stream takes no response.
                         Poll::Pending => return respond.poll_reset(cx).map(|_| ()),
@@ -69,21 +71,20 @@ where
     }
 }
 
-/// Sends the head of a response; returns the task for its body, if it has one. Without a response
-/// the stream is reset.
+/// Sends the head of a response; returns the task for its body, if it has one.
 fn begin<B>(
-    response: Option<Response<B>>,
-    respond: &mut SendResponse<Bytes>,
-    second: u32,
+    response: Response<B>,
+    respond: &mut SendResponse<Piece>,
+    (second, queue): (u32, &SendQueue),
 ) -> Option<SendBody<B>>
 where
     B: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin,
 {
-    let Some(response) = response else {
-        respond.send_reset(Reason::INTERNAL_ERROR);
-        return None;
-    };
     let (mut head, body) = response.into_parts();
+    if let Some(reason) = body.aborted() {
+        respond.send_reset(reason);
+        return None;
+    }
     let last = body.is_end_stream();
     if head.status == StatusCode::NO_CONTENT {
         // RFC 9110 section 8.6.
@@ -94,7 +95,7 @@ where
     }
     head.headers.entry(DATE).or_insert_with(|| date::value(second));
     match respond.send_response(Response::from_parts(head, ()), last) {
-        Ok(stream) => (!last).then(|| SendBody::new(stream, body)),
+        Ok(stream) => (!last).then(|| SendBody::new(stream, queue.stream(), body)),
         Err(_) => {
             // The stream is closed, or a header is not valid in HTTP/2.
             respond.send_reset(Reason::INTERNAL_ERROR);

@@ -4,7 +4,7 @@
 //! cannot give them back: a cancelled request is sent all the same and reset afterwards, and a
 //! queued request is lost if the application closes the connection. So requests wait here.
 
-use bytes::Bytes;
+use super::send_queue::Piece;
 use h2::client::SendRequest;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ impl StreamPermits {
     /// Waits for a permit. `None`: the connection accepts no more requests.
     pub(super) async fn acquire(
         self: &Rc<Self>,
-        sender: &mut SendRequest<Bytes>,
+        sender: &mut SendRequest<Piece>,
     ) -> Option<StreamPermit> {
         let mut waiter = PermitWaiter { permits: self, number: None };
         poll_fn(|cx| {
@@ -59,7 +59,7 @@ impl StreamPermits {
 
     /// Checks for a raised limit of the application and wakes the first waiter. Returns false if
     /// the connection accepts no more requests.
-    pub(super) fn update(&self, sender: &mut SendRequest<Bytes>) -> bool {
+    pub(super) fn update(&self, sender: &mut SendRequest<Piece>) -> bool {
         if self.queue.borrow().is_empty() {
             return true;
         }

@@ -4,7 +4,8 @@
 use super::frame_filter::{FRAMES_BUDGET, FrameFilter, ReadBudget};
 use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
 use super::recv_body::{FinishedStreams, RecvBody, ResponseGuard, UploadCancel};
-use super::send_body::{Interruptible, Reset, SendBody, while_waiting};
+use super::send_body::{Interruptible, Reset, SendBody, Untouched, while_waiting};
+use super::send_queue::{Piece, SendQueue};
 use super::stream_permits::StreamPermits;
 use crate::signal::store_waker;
 use bytes::Bytes;
@@ -37,7 +38,7 @@ pub struct Streams<S, B> {
 
 struct Driver<S> {
     id: u32,
-    connection: Connection<FrameFilter<S>, Bytes>,
+    connection: Connection<FrameFilter<S>, Piece>,
     /// Read budget of the connection.
     budget: ReadBudget,
     keepalive: Option<Keepalive>,
@@ -50,7 +51,8 @@ pub struct Settings {
     pub ping: (Duration, Duration),
     /// Flow-control windows of a stream and of the connection, in bytes.
     pub windows: (u32, u32),
-    /// Maximum size of a header list, in bytes.
+    /// Maximum size of a header list, in bytes. Larger ones, up to four times that, are received as a
+    /// whole and the owner's to refuse: h2 would cut trailers short without a word.
     pub head: u32,
 }
 
@@ -59,9 +61,39 @@ pub struct Settings {
 pub struct Sender {
     /// Number of the connection.
     id: u32,
-    sender: SendRequest<Bytes>,
+    sender: SendRequest<Piece>,
+    /// Pieces of request bodies that wait to be written.
+    queue: SendQueue,
     permits: Rc<StreamPermits>,
     activity: Rc<Activity>,
+}
+
+/// Reason why a request has no response.
+pub enum SendError<B> {
+    /// It was not sent, because the connection accepts no more requests.
+    Unsent(Box<Request<B>>),
+    /// It was certainly not processed (RFC 9113 section 8.7), and nothing of its body was taken.
+    Refused(Box<Request<B>>),
+    /// The application reset the stream, or did not process it, with some of its body taken.
+    Reset(Reason),
+    /// The connection was lost, or the response is malformed.
+    Broken,
+}
+
+/// The body of a request that was sent, while it may still be had back.
+enum Sent<B> {
+    /// It is empty.
+    Whole(B),
+    Uploading(Rc<Untouched<B>>),
+}
+
+impl<B> Sent<B> {
+    async fn take_back(self) -> Option<B> {
+        match self {
+            Self::Whole(body) => Some(body),
+            Self::Uploading(body) => body.take().await,
+        }
+    }
 }
 
 impl<S, B> Default for Streams<S, B> {
@@ -99,19 +131,20 @@ where
             .initial_max_send_streams(FIRST_STREAMS)
             .initial_window_size(settings.windows.0)
             .initial_connection_window_size(settings.windows.1)
-            .max_header_list_size(settings.head)
+            .max_header_list_size(settings.head.saturating_mul(4))
             .data_frame_budget(FRAMES_BUDGET)
             .max_send_buffer_size(SEND_BUFFER);
         let budget = ReadBudget::default();
         let stream = FrameFilter::of_server(stream, budget.clone());
-        let (sender, mut connection) = builder.handshake(stream).await?;
+        let (sender, mut connection) = builder.handshake::<_, Piece>(stream).await?;
         let pings = connection.ping_pong();
         let keepalive =
             pings.map(|pings| Keepalive::new(pings, Rc::clone(&activity), settings.ping, None));
         let id = self.id.get().wrapping_add(1);
         self.id.set(id);
         self.drivers.borrow_mut().push(Driver { id, connection, budget, keepalive });
-        let sender = Sender { id, sender, permits: Rc::default(), activity };
+        let sender =
+            Sender { id, sender, queue: SendQueue::default(), permits: Rc::default(), activity };
         *self.sender.borrow_mut() = Some(sender.clone());
         if let Some(waker) = &*self.task.borrow() {
             waker.wake_by_ref();
@@ -120,36 +153,37 @@ where
     }
 
     /// Waits for a stream permit, sends a request, and waits for its response. Interim responses go
-    /// to `inform`; one with more than [`MAX_INTERIM`] of them is taken for broken.
+    /// to `inform`; one with more than [`MAX_INTERIM`] of them is taken for broken. A copy of the head is
+    /// kept meanwhile: an application that ends its connection by GOAWAY leaves out what it got last.
     ///
     /// # Errors
-    /// `Some`: the request was not sent, because the connection accepts no more requests. `None`:
-    /// there will be no response.
+    /// There will be no response.
     pub async fn send(
         &self,
         via: Sender,
         mut request: Request<B>,
         inform: &dyn Fn(Response<()>),
-    ) -> Result<Response<RecvBody>, Option<Request<B>>> {
-        let Sender { id, mut sender, permits, activity } = via;
+    ) -> Result<Response<RecvBody>, SendError<B>> {
+        let Sender { id, mut sender, queue, permits, activity } = via;
         let permit = while_waiting(request.body_mut(), permits.acquire(&mut sender)).await;
         let Some(permit) = permit else {
             self.retire(id);
-            return Err(Some(request));
+            return Err(SendError::Unsent(Box::new(request)));
         };
         let (head, body) = request.into_parts();
-        let last = body.is_end_stream();
-        let request = Request::from_parts(head, ());
-        let (mut response, stream) = sender.send_request(request, last).map_err(|_| None)?;
+        let (kept, last) = (Box::new(head.clone()), body.is_end_stream());
+        let sent = sender.send_request(Request::from_parts(head, ()), last);
+        let (mut response, stream) = sent.map_err(|_| SendError::Broken)?;
         drop((sender, permits));
-        let guard = if last {
-            ResponseGuard::Sent(permit)
+        let (guard, sent) = if last {
+            (ResponseGuard::Sent(permit), Sent::Whole(body))
         } else {
             let cancel = Rc::new(UploadCancel::new(permit));
-            self.uploads
-                .borrow_mut()
-                .push(SendBody::new(stream, body).cancelled_by(Rc::clone(&cancel)));
-            ResponseGuard::sending(cancel)
+            let mut upload =
+                SendBody::new(stream, queue.stream(), body).cancelled_by(Rc::clone(&cancel));
+            let sent = Sent::Uploading(upload.returnable());
+            self.uploads.borrow_mut().push(upload);
+            (ResponseGuard::sending(cancel), sent)
         };
         let mut interim: u16 = 0;
         let answered = poll_fn(|cx| {
@@ -161,11 +195,24 @@ where
                 inform(informed?);
             }
             Pin::new(&mut response).poll(cx)
-        });
-        let answered = answered.await.map_err(|_: h2::Error| None)?;
-        activity.record();
-        Ok(answered
-            .map(|stream| RecvBody::response(stream, guard, Rc::clone(&self.finished), activity)))
+        })
+        .await;
+        match answered {
+            Ok(answered) => {
+                activity.record();
+                Ok(answered.map(|stream| {
+                    RecvBody::response(stream, guard, Rc::clone(&self.finished), activity)
+                }))
+            }
+            Err(error) if is_unprocessed(&error) => Err(match sent.take_back().await {
+                Some(body) => SendError::Refused(Box::new(Request::from_parts(*kept, body))),
+                None => SendError::Reset(Reason::REFUSED_STREAM),
+            }),
+            Err(error) if error.is_reset() && error.is_remote() => {
+                Err(error.reason().map_or(SendError::Broken, SendError::Reset))
+            }
+            Err(_) => Err(SendError::Broken),
+        }
     }
 
     fn retire(&self, id: u32) {
@@ -233,9 +280,16 @@ impl<S, B> std::fmt::Debug for Streams<S, B> {
     }
 }
 
+/// Returns true if the application has certainly not processed the stream: it said REFUSED_STREAM,
+/// or GOAWAY with a lower number, which h2 reports to the streams above that number alone.
+fn is_unprocessed(error: &h2::Error) -> bool {
+    let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
+    error.is_remote() && (refused || error.is_go_away())
+}
+
 /// Maximum number of interim responses to one request.
 const MAX_INTERIM: u16 = 256;
-/// Maximum number of streams until the application sends its limit.
-const FIRST_STREAMS: usize = 100;
+/// Maximum number of streams until the application sends its SETTINGS, which are its first bytes.
+const FIRST_STREAMS: usize = 1;
 /// Maximum number of request bytes that wait for the application's window.
 const SEND_BUFFER: usize = 1024 * 1024;

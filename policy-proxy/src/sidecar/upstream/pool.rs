@@ -77,12 +77,18 @@ pub(crate) enum UpstreamBodyError {
 }
 
 impl UpstreamBodyError {
-    /// The reason of an HTTP/2 reset.
+    /// The reason of an HTTP/2 reset. That of a GOAWAY is of the connection: NO_ERROR would make a
+    /// response that was cut look complete.
     pub(crate) fn reason(&self) -> Option<h2::Reason> {
         match self {
             Self::Http1(_) => None,
-            Self::Http2(error) => error.reason(),
+            Self::Http2(error) => error.reason().filter(|_| error.is_reset()),
         }
+    }
+
+    /// True if the HTTP/2 connection was lost, and not the stream alone.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Http2(error) if !error.is_reset())
     }
 }
 

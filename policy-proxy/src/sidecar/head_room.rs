@@ -1,0 +1,105 @@
+//! Room for the heads of open requests, over all HTTP/2 clients of a worker. A head of a few hundred
+//! compressed bytes may be 64 KiB, and a connection has hundreds of streams; over HTTP/1 a connection has
+//! one head.
+
+use super::worker::Worker;
+use policy_core::Identity;
+use policy_tls::peer::Peer;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
+
+/// The heads of a worker's open requests.
+#[derive(Default)]
+pub(super) struct HeadRoom {
+    held: Cell<usize>,
+    clients: RefCell<HashMap<Client, Rc<HeldByClient>>>,
+}
+
+/// Whose heads count together: those of an identity, or of clients without one in a network.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Client {
+    Identity(Identity),
+    /// The first address of a /24 or /64.
+    Network(IpAddr),
+}
+
+struct HeldByClient {
+    client: Client,
+    held: Cell<usize>,
+}
+
+/// Room of one head; released on drop.
+pub(super) struct HeadPermit {
+    worker: Rc<Worker>,
+    client: Rc<HeldByClient>,
+    bytes: usize,
+}
+
+/// There is no room: its client holds too much, or all clients do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoRoom;
+
+impl Client {
+    fn of(peer: &Peer) -> Self {
+        match (peer.identity(), policy_core::fold_mapped(peer.ip())) {
+            (Some(identity), _) => Self::Identity(identity.clone()),
+            (None, IpAddr::V4(address)) => {
+                let [a, b, c, _] = address.octets();
+                Self::Network(Ipv4Addr::new(a, b, c, 0).into())
+            }
+            (None, IpAddr::V6(address)) => {
+                let [a, b, c, d, ..] = address.segments();
+                Self::Network(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into())
+            }
+        }
+    }
+}
+
+impl HeadRoom {
+    /// Takes room for a head of `bytes`; none for a small one, which costs less than its request does. A
+    /// client without an identity may hold as much as is free, one with an identity four times that: each
+    /// leaves room for the next.
+    pub(super) fn acquire(
+        worker: &Rc<Worker>,
+        peer: &Peer,
+        bytes: usize,
+    ) -> Result<Option<HeadPermit>, NoRoom> {
+        let bytes = bytes.saturating_sub(SMALL);
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let (room, config) = (&worker.heads, &worker.shared.config);
+        let most = config.limits.heads.checked_div(config.workers.get()).unwrap_or_default();
+        let free = most.saturating_sub(room.held.get());
+        let client = Client::of(peer);
+        let share = if matches!(client, Client::Identity(_)) { 4 } else { 1 };
+        let mut clients = room.clients.borrow_mut();
+        let known = clients.get(&client);
+        let own = known.map_or(0, |known| known.held.get()).saturating_add(bytes);
+        if bytes > free || own > free.saturating_mul(share) {
+            return Err(NoRoom);
+        }
+        let client = clients.entry(client).or_insert_with_key(|client| {
+            Rc::new(HeldByClient { client: client.clone(), held: Cell::new(0) })
+        });
+        client.held.set(own);
+        room.held.set(room.held.get().saturating_add(bytes));
+        Ok(Some(HeadPermit { worker: Rc::clone(worker), client: Rc::clone(client), bytes }))
+    }
+}
+
+impl Drop for HeadPermit {
+    fn drop(&mut self) {
+        let room = &self.worker.heads;
+        room.held.set(room.held.get().saturating_sub(self.bytes));
+        self.client.held.set(self.client.held.get().saturating_sub(self.bytes));
+        if self.client.held.get() == 0 {
+            room.clients.borrow_mut().remove(&self.client.client);
+        }
+    }
+}
+
+/// Bytes of a head that count for nothing.
+const SMALL: usize = 2 * 1024;
