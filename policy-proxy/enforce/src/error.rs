@@ -45,6 +45,8 @@ pub enum ErrorKind {
     Connect,
     /// The application did not accept a connection in time.
     ConnectTimeout,
+    /// No source port is free for a connection to the application.
+    SourcePorts,
     /// The application closed or reset the connection.
     Upstream,
     /// A request exceeded its timeout.
@@ -55,7 +57,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for tables and metrics.
-    pub const ALL: [ErrorKind; 22] = [
+    pub const ALL: [ErrorKind; 23] = [
         Self::Destination,
         Self::TooManyConnections,
         Self::TlsDetectTimeout,
@@ -75,6 +77,7 @@ impl ErrorKind {
         Self::Http2Protocol,
         Self::Connect,
         Self::ConnectTimeout,
+        Self::SourcePorts,
         Self::Upstream,
         Self::RequestTimeout,
         Self::Io,
@@ -107,6 +110,7 @@ impl ErrorKind {
             Self::Http2Protocol => "http2_protocol",
             Self::Connect => "connect",
             Self::ConnectTimeout => "connect_timeout",
+            Self::SourcePorts => "source_ports",
             Self::Upstream => "upstream",
             Self::RequestTimeout => "request_timeout",
             Self::Io => "io",

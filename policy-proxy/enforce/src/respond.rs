@@ -58,6 +58,8 @@ pub enum Fault {
     Connect,
     /// It did not accept a connection in time.
     ConnectTimeout,
+    /// No source port is free for a connection to it.
+    SourcePorts,
     /// It closed or broke the connection before it answered.
     Broken,
     /// It switched protocols without an upgrade request.
@@ -329,6 +331,7 @@ fn upstream(fault: Fault) -> Wording {
     match fault {
         Fault::Connect => bad("client error (Connect)"),
         Fault::ConnectTimeout => with_close(late("client error (Connect): timed out")),
+        Fault::SourcePorts => bad("client error (Connect): no source port is free"),
         Fault::Broken => bad("the application closed the connection"),
         Fault::UnaskedUpgrade => bad("the application switched protocols unasked"),
         Fault::HeadTooLarge => bad("the application's response has too many header fields"),
