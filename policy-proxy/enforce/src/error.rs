@@ -45,6 +45,8 @@ pub enum ErrorKind {
     Connect,
     /// The application did not accept a connection in time.
     ConnectTimeout,
+    /// No source port is free for a connection to the application.
+    SourcePorts,
     /// The application closed or reset the connection before it answered.
     Upstream,
     /// The application closed or reset the connection within its response.
@@ -69,7 +71,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for tables and metrics.
-    pub const ALL: [ErrorKind; 29] = [
+    pub const ALL: [ErrorKind; 30] = [
         Self::Destination,
         Self::TooManyConnections,
         Self::TlsDetectTimeout,
@@ -89,6 +91,7 @@ impl ErrorKind {
         Self::Http2Protocol,
         Self::Connect,
         Self::ConnectTimeout,
+        Self::SourcePorts,
         Self::Upstream,
         Self::UpstreamTruncated,
         Self::UpstreamStalled,
@@ -128,6 +131,7 @@ impl ErrorKind {
             Self::Http2Protocol => "http2_protocol",
             Self::Connect => "connect",
             Self::ConnectTimeout => "connect_timeout",
+            Self::SourcePorts => "source_ports",
             Self::Upstream => "upstream",
             Self::UpstreamTruncated => "upstream_truncated",
             Self::UpstreamStalled => "upstream_stalled",

@@ -60,6 +60,8 @@ pub enum Fault {
     Connect,
     /// It did not accept a connection in time.
     ConnectTimeout,
+    /// No source port is free for a connection to it.
+    SourcePorts,
     /// The connection broke, or its HTTP/2 stream ended, before the response's head.
     Broken,
     /// It reset the HTTP/2 stream before it answered, with this code. Clients of HTTP/2 get the same
@@ -383,6 +385,7 @@ fn upstream(fault: Fault) -> Wording {
     match fault {
         Fault::Connect => bad("client error (Connect)"),
         Fault::ConnectTimeout => with_close(late("client error (Connect): timed out")),
+        Fault::SourcePorts => bad("client error (Connect): no source port is free"),
         Fault::Broken => bad("the connection to the application broke"),
         Fault::Reset(_) => bad("the application reset the stream"),
         Fault::Closed => bad("the application closed the connection before it answered"),

@@ -19,16 +19,12 @@ pub enum ServerIo {
 }
 
 impl ServerIo {
-    fn socket(&self) -> &TcpStream {
+    /// The socket.
+    pub fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,
         }
-    }
-
-    /// Makes the connection's end a reset.
-    pub fn reset_on_close(&self) {
-        reset_on_close(self.socket());
     }
 
     /// Sets the time for which sent bytes may stay unacknowledged, or unsent because the endpoint takes

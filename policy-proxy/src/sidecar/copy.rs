@@ -3,12 +3,15 @@
 
 use super::first_line::{FirstLine, Verdict, WireProtocol};
 use super::io::{ClientIo, Metered};
+use super::reset::{self, Resettable};
+use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// Detection of HTTP in the client's first line while bytes are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +31,43 @@ pub(super) enum CopyEnd {
     Done,
     /// The client's first line is HTTP, which must not be forwarded as bytes.
     SpokeHttp,
+    /// One side failed: it was reset, or its TLS ended without a closing message. What it sent before
+    /// may still have to be delivered ([`CopyBidirectional::deliver`]).
+    Broken,
+    /// The connection had to end.
+    Cut,
 }
 
-/// A copy between two streams, in both directions.
+/// A copy between two streams, in both directions. Dropped before both sides have closed, it resets
+/// both.
 #[derive(Debug)]
-pub(super) struct CopyBidirectional<C = Metered<ClientIo>, S = Metered<TcpStream>> {
+pub(super) struct CopyBidirectional<C = Metered<ClientIo>, S = Metered<TcpStream>>
+where
+    C: Resettable,
+    S: Resettable,
+{
     client: C,
     server: S,
     up: Pipe,
     down: Pipe,
+    /// The side that failed.
+    broken: Option<Side>,
+    /// True once both sides have closed.
+    has_ended: bool,
+}
+
+/// The sides of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Client,
+    Server,
+}
+
+/// The failure of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    Reader,
+    Writer,
 }
 
 /// One direction: its buffer and state.
@@ -55,6 +86,8 @@ struct Pipe {
     line: Option<Box<FirstLine>>,
     /// True while bytes are held back until they are ruled out as HTTP.
     hold: bool,
+    /// True if the writer is reset at the end instead of shut down.
+    cut: bool,
     state: PipeState,
 }
 
@@ -74,12 +107,13 @@ enum Step {
 
 impl<C, S> CopyBidirectional<C, S>
 where
-    C: AsyncRead + AsyncWrite + Unpin,
-    S: AsyncRead + AsyncWrite + Unpin,
+    C: AsyncRead + AsyncWrite + Resettable + Unpin,
+    S: AsyncRead + AsyncWrite + Resettable + Unpin,
 {
     /// Copies between `client`, whose first line is inspected according to `watch`, and `server`.
     pub(super) fn new(client: C, server: S, watch: HttpWatch) -> Self {
-        Self { client, server, up: Pipe::new(watch), down: Pipe::new(HttpWatch::Off) }
+        let (up, down) = (Pipe::new(watch), Pipe::new(HttpWatch::Off));
+        Self { client, server, up, down, broken: None, has_ended: false }
     }
 
     /// True if bytes of the client wait to be taken by the server.
@@ -92,29 +126,99 @@ where
         &self.server
     }
 
-    /// Returns both streams.
-    pub(super) fn into_parts(self) -> (C, S) {
-        (self.client, self.server)
-    }
-
     /// Bytes forwarded from the client and to it.
     pub(super) fn passed(&self) -> (u64, u64) {
         (self.up.passed, self.down.passed)
     }
 
-    /// Copies until it would block. Ready when both directions have closed; an error on either side
-    /// ends both.
-    pub(super) fn poll_copy(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<CopyEnd>> {
+    /// Copies until it would block. Ready when both directions have closed, or one side has failed.
+    pub(super) fn poll_copy(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CopyEnd> {
         let this = self.get_mut();
-        let up = this.up.poll(cx, &mut this.client, &mut this.server)?;
-        let down = this.down.poll(cx, &mut this.server, &mut this.client)?;
+        let up = this.up.poll(cx, &mut this.client, &mut this.server);
+        let down = this.down.poll(cx, &mut this.server, &mut this.client);
+        // If both sides have failed, there is nobody to deliver to, and either counts.
+        this.broken = match (&up, &down) {
+            (Poll::Ready(Err(Failure::Reader)), _) | (_, Poll::Ready(Err(Failure::Writer))) => {
+                Some(Side::Client)
+            }
+            (Poll::Ready(Err(Failure::Writer)), _) | (_, Poll::Ready(Err(Failure::Reader))) => {
+                Some(Side::Server)
+            }
+            (_, _) => None,
+        };
         match (up, down) {
-            (Poll::Ready(Step::SpokeHttp), _) => Poll::Ready(Ok(CopyEnd::SpokeHttp)),
-            (Poll::Ready(Step::Ended), Poll::Ready(_)) => Poll::Ready(Ok(CopyEnd::Done)),
+            (Poll::Ready(Ok(Step::SpokeHttp)), _) => Poll::Ready(CopyEnd::SpokeHttp),
+            _ if this.broken.is_some() => Poll::Ready(CopyEnd::Broken),
+            (Poll::Ready(Ok(Step::Ended)), Poll::Ready(Ok(_))) => {
+                this.has_ended = true;
+                Poll::Ready(CopyEnd::Done)
+            }
             (_, _) => Poll::Pending,
+        }
+    }
+
+    /// Delivers to one side what the other sent before it failed, until the system of the former has
+    /// all of it or takes nothing for [`reset::STUCK`], or the connection must end. Boxed, because it is
+    /// rare.
+    pub(super) fn deliver<'a>(
+        &'a mut self,
+        must_end: impl Fn(&Context<'_>) -> bool + 'a,
+    ) -> Pin<Box<dyn Future<Output = CopyEnd> + 'a>> {
+        Box::pin(async move {
+            let mut delivering = pin!(self.deliver_rest());
+            poll_fn(|cx| match must_end(cx) {
+                true => Poll::Ready(CopyEnd::Cut),
+                false => delivering.as_mut().poll(cx),
+            })
+            .await
+        })
+    }
+
+    async fn deliver_rest(&mut self) -> CopyEnd {
+        let (Some(broken), mut passed) = (self.broken, self.passed()) else {
+            return CopyEnd::Broken;
+        };
+        loop {
+            let step = poll_fn(|cx| match self.poll_rest(cx, broken) {
+                Poll::Ready(end) => Poll::Ready(Some(end)),
+                Poll::Pending if self.passed() == passed => Poll::Pending,
+                Poll::Pending => Poll::Ready(None),
+            });
+            match timeout(reset::STUCK, step).await {
+                Ok(None) => passed = self.passed(),
+                Ok(Some(CopyEnd::SpokeHttp)) => return CopyEnd::SpokeHttp,
+                Ok(Some(CopyEnd::Done | CopyEnd::Broken | CopyEnd::Cut)) => break,
+                Err(_) => return CopyEnd::Broken,
+            }
+        }
+        match broken {
+            Side::Client => reset::delivered(&self.server).await,
+            Side::Server => reset::delivered(&self.client).await,
+        }
+        CopyEnd::Broken
+    }
+
+    /// Copies what the side that failed had sent.
+    fn poll_rest(&mut self, cx: &mut Context<'_>, broken: Side) -> Poll<CopyEnd> {
+        let (client, server) = (&mut self.client, &mut self.server);
+        let step = match broken {
+            // The beginning of a line that nobody will complete is not delivered.
+            Side::Client if self.up.hold => return Poll::Ready(CopyEnd::Broken),
+            Side::Client => self.up.poll_cut(cx, client, server),
+            Side::Server => self.down.poll_cut(cx, server, client),
+        };
+        step.map(|step| match step {
+            Ok(Step::SpokeHttp) => CopyEnd::SpokeHttp,
+            Ok(Step::Ended) | Err(_) => CopyEnd::Broken,
+        })
+    }
+}
+
+impl<C: Resettable, S: Resettable> Drop for CopyBidirectional<C, S> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.client.reset_on_close();
+            self.server.reset_on_close();
         }
     }
 }
@@ -130,6 +234,7 @@ impl Pipe {
             unflushed: false,
             line: (watch != HttpWatch::Off).then(Box::default),
             hold: watch == HttpWatch::Hold,
+            cut: false,
             state: PipeState::Open,
         }
     }
@@ -139,7 +244,7 @@ impl Pipe {
         cx: &mut Context<'_>,
         reader: &mut R,
         writer: &mut W,
-    ) -> Poll<io::Result<Step>>
+    ) -> Poll<Result<Step, Failure>>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
@@ -151,20 +256,27 @@ impl Pipe {
                 PipeState::Open | PipeState::Ending => {}
             }
             if !self.hold {
-                ready!(self.poll_write(cx, writer))?;
+                ready!(self.poll_write(cx, writer)).map_err(|_| Failure::Writer)?;
             }
             if self.state == PipeState::Ending {
-                ready!(Pin::new(&mut *writer).poll_shutdown(cx))?;
+                let writer = Pin::new(&mut *writer);
+                let ended = if self.cut { writer.poll_flush(cx) } else { writer.poll_shutdown(cx) };
+                ready!(ended).map_err(|_| Failure::Writer)?;
                 self.state = PipeState::Ended;
                 self.buffer = Vec::new();
                 continue;
             }
             let before = self.to;
-            match self.poll_read(cx, reader)? {
-                Poll::Ready(()) => {}
+            match self.poll_read(cx, reader) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => {
+                    self.state = PipeState::Ending;
+                    return Poll::Ready(Err(Failure::Reader));
+                }
                 Poll::Pending => {
                     if self.unflushed {
-                        ready!(Pin::new(&mut *writer).poll_flush(cx))?;
+                        ready!(Pin::new(&mut *writer).poll_flush(cx))
+                            .map_err(|_| Failure::Writer)?;
                         self.unflushed = false;
                     }
                     return Poll::Pending;
@@ -176,6 +288,21 @@ impl Pipe {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Like [`Pipe::poll`], but leaves the writer open at the end.
+    fn poll_cut<R, W>(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &mut R,
+        writer: &mut W,
+    ) -> Poll<Result<Step, Failure>>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        self.cut = true;
+        self.poll(cx, reader, writer)
     }
 
     fn poll_write<W: AsyncWrite + Unpin>(
@@ -307,9 +434,7 @@ mod tests {
     use std::future::poll_fn;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-    fn pair(
-        watch: HttpWatch,
-    ) -> (DuplexStream, DuplexStream, tokio::task::JoinHandle<io::Result<CopyEnd>>) {
+    fn pair(watch: HttpWatch) -> (DuplexStream, DuplexStream, tokio::task::JoinHandle<CopyEnd>) {
         let (client, near) = duplex(1024);
         let (server, far) = duplex(1024);
         let task = tokio::spawn(async move {
@@ -332,7 +457,7 @@ mod tests {
         let mut got = Vec::new();
         client.read_to_end(&mut got).await.unwrap();
         assert_eq!(got, b"answer");
-        assert_eq!(task.await.unwrap().unwrap(), CopyEnd::Done);
+        assert_eq!(task.await.unwrap(), CopyEnd::Done);
     }
 
     #[tokio::test]
@@ -358,7 +483,7 @@ mod tests {
         client.read_exact(&mut banner).await.unwrap();
         client.write_all(b"GET").await.unwrap();
         client.write_all(b" /admin HTTP/1.1\r\n").await.unwrap();
-        assert_eq!(task.await.unwrap().unwrap(), CopyEnd::SpokeHttp);
+        assert_eq!(task.await.unwrap(), CopyEnd::SpokeHttp);
         let mut got = Vec::new();
         server.read_to_end(&mut got).await.unwrap();
         assert_eq!(got, b"", "nothing of it reached the server");

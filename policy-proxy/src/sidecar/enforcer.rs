@@ -105,6 +105,7 @@ impl OpenRequest for InflightGuard {
 fn error_kind(answer: &Answer) -> Option<ErrorKind> {
     match answer {
         Answer::Upstream(Fault::Connect) => Some(ErrorKind::Connect),
+        Answer::Upstream(Fault::SourcePorts) => Some(ErrorKind::SourcePorts),
         Answer::Upstream(Fault::ConnectTimeout) => Some(ErrorKind::ConnectTimeout),
         Answer::Upstream(
             Fault::Broken | Fault::Reset(_) | Fault::Closed | Fault::ClosedKept,

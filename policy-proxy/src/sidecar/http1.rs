@@ -3,9 +3,9 @@
 //! All of it is one task. While a request is in flight, the upstream connection and the request
 //! body are polled from here too; nothing passes between tasks.
 
-use super::body::ResponseBody;
+use super::body::{ResponseBody, ResponseBodyError};
 use super::client_body::ClientBody;
-use super::client_conn::{ClientConn, ClientConnError};
+use super::client_conn::{ClientConn, ClientConnError, UntilClose};
 use super::inflight::HttpConnection;
 use super::io::{ClientIo, Metered, Prefixed};
 use super::limits::MIN_HEAD_LIMIT;
@@ -67,6 +67,8 @@ struct ResponseWriter {
     framing: BodyEncoder,
     /// True if the connection ends with this response.
     last: bool,
+    /// Present if the body ends with the connection.
+    until_close: Option<Box<UntilClose>>,
 }
 
 impl<A, F> Http1Connection<'_, A>
@@ -110,7 +112,11 @@ where
                 Err(ClientConnError::Unanswered) => break,
                 responded => responded?,
             };
-            poll_fn(|cx| self.poll_send(cx, &mut writer)).await?;
+            let sent = poll_fn(|cx| self.poll_send(cx, &mut writer)).await;
+            if let Some(until_close) = writer.until_close.take() {
+                until_close.end(sent.is_ok());
+            }
+            sent?;
             let last = writer.last;
             drop(writer);
             let clear = poll_fn(|cx| self.conn.poll_upload_done(cx)).await;
@@ -218,7 +224,10 @@ where
             })
         });
         let (framing, last) = (written.framing, written.last);
-        let mut writer = ResponseWriter { body: Some(body), unsent: None, framing, last };
+        let until_close =
+            (framing == BodyEncoder::UntilClose).then(|| Box::new(UntilClose::new(&self.conn)));
+        let (body, unsent) = (Some(body), None);
+        let mut writer = ResponseWriter { body, unsent, framing, last, until_close };
         // A body that is not written is not polled.
         if writer.framing == BodyEncoder::None {
             writer.end_body();
@@ -263,9 +272,8 @@ where
                 return Ok(false);
             }
             let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { return Ok(true) };
-            self.conn.write(|out| {
-                writer.take(frame.transpose().map_err(|_| ClientConnError::ResponseAborted)?, out)
-            })?;
+            let frame = frame.transpose().map_err(|error| writer.broken(&error))?;
+            self.conn.write(|out| writer.take(frame, out))?;
         }
         Ok(false)
     }
@@ -318,6 +326,14 @@ where
 }
 
 impl ResponseWriter {
+    fn broken(&mut self, error: &ResponseBodyError) -> ClientConnError {
+        if let (Some(until_close), ResponseBodyError::Upstream(_)) = (&mut self.until_close, error)
+        {
+            until_close.is_broken = true;
+        }
+        ClientConnError::ResponseAborted
+    }
+
     fn take(
         &mut self,
         frame: Option<Frame<Bytes>>,

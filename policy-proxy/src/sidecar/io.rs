@@ -52,6 +52,10 @@ impl<S> Prefixed<S> {
         Self { prefix, inner }
     }
 
+    pub(crate) fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
     /// Prepends `bytes` to the unread prefix.
     fn unread(&mut self, bytes: Bytes) {
         self.prefix = if self.prefix.is_empty() {
@@ -81,7 +85,7 @@ impl ClientIo {
         }
     }
 
-    fn socket(&self) -> &TcpStream {
+    pub(crate) fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => &stream.inner,
             Self::Tls(stream) => &stream.inner.get_ref().0.inner,

@@ -7,6 +7,7 @@
 use super::accepted::AcceptedConnection;
 use super::copy::{CopyBidirectional, CopyEnd, HttpWatch};
 use super::io::{ClientIo, Metered};
+use super::reset::Resettable;
 use super::server_first::ServerFirst;
 use super::upstream;
 use super::worker::{TrackedConnection, Worker, into_result};
@@ -79,13 +80,15 @@ pub(super) async fn forward(
     let io = connection.metered(Side::Source, io);
     let server = match connection.dial(upstream, server).await {
         Ok(server) => server,
-        Err(kind) => return connection.worker.tcp_error(kind, connection.peer.address()),
+        Err(kind) => {
+            // As close as it comes to the refusal of the application's system.
+            io.reset_on_close();
+            return connection.worker.tcp_error(kind, connection.peer.address());
+        }
     };
     let server = connection.metered(Side::Destination, server);
-    let copied = connection.copy(CopyBidirectional::new(io, server, watch)).await;
-    match copied {
-        Ok(CopyEnd::Done) | Err(_) => {}
-        Ok(CopyEnd::SpokeHttp) => connection.refuse_late_http(),
+    if connection.copy(CopyBidirectional::new(io, server, watch)).await == CopyEnd::SpokeHttp {
+        connection.refuse_late_http();
     }
     drop(permit);
 }
@@ -97,17 +100,19 @@ impl OpaqueConnection {
         upstream: SocketAddr,
         server: Option<Box<ServerFirst>>,
     ) -> Result<TcpStream, ErrorKind> {
-        if let Some(dialled) = server.and_then(|server| server.into_server()) {
-            return Ok(dialled);
-        }
-        let config = &self.worker.shared.config;
-        let dialled = upstream::connect(upstream, config.timeouts.connect, &config.sockets).await;
+        let dialled = match server.and_then(|server| server.into_server()) {
+            Some(dialled) => dialled,
+            None => {
+                let config = &self.worker.shared.config;
+                upstream::connect(upstream, config.timeouts.connect, &config.sockets).await
+            }
+        };
         dialled.map_err(|fault| match fault {
             Fault::ConnectTimeout => ErrorKind::ConnectTimeout,
+            Fault::Broken | Fault::Closed => ErrorKind::Upstream,
+            Fault::SourcePorts => ErrorKind::SourcePorts,
             Fault::Connect
-            | Fault::Broken
             | Fault::Reset(_)
-            | Fault::Closed
             | Fault::ClosedKept
             | Fault::Truncated
             | Fault::Stalled
@@ -164,12 +169,13 @@ impl OpaqueConnection {
         self.worker.record_connection(&decided);
     }
 
-    /// Copies until both sides have closed, or permission is lost, which is checked first.
-    async fn copy(&self, copy: CopyBidirectional) -> std::io::Result<CopyEnd> {
+    /// Copies until both sides have closed, or the connection must end, which is checked first and
+    /// resets both sides.
+    async fn copy(&self, copy: CopyBidirectional) -> CopyEnd {
         let mut copy = pin!(copy);
         let mut before = (0, 0);
-        poll_fn(|cx| match self.close.poll(cx) {
-            Some(_) => Poll::Ready(Ok(CopyEnd::Done)),
+        let end = poll_fn(|cx| match self.close.poll(cx) {
+            Some(_) => Poll::Ready(CopyEnd::Cut),
             None => {
                 let copied = copy.as_mut().poll_copy(cx);
                 let passed = copy.passed();
@@ -180,7 +186,11 @@ impl OpaqueConnection {
                 copied
             }
         })
-        .await
+        .await;
+        match end {
+            CopyEnd::Broken => copy.deliver(|cx| self.close.poll(cx).is_some()).await,
+            CopyEnd::Done | CopyEnd::SpokeHttp | CopyEnd::Cut => end,
+        }
     }
 
     fn metered<S>(&self, side: Side, stream: S) -> Metered<S> {

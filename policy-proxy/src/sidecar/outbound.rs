@@ -6,7 +6,7 @@
 mod dialled;
 mod establish;
 
-use super::copy::{CopyBidirectional, HttpWatch};
+use super::copy::{CopyBidirectional, CopyEnd, HttpWatch};
 use super::original_dst::{fold, original_dst};
 use super::settings::Target;
 use super::worker::{TrackedConnection, Worker};
@@ -22,7 +22,6 @@ use policy_http::signal::Signal;
 use policy_tls::identity::{Proof, ProofError, ProofVerifier};
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::pin::Pin;
@@ -112,30 +111,23 @@ async fn carry(worker: Rc<Worker>, dialled: Dialled, client: TcpStream, establis
     let tracked: Weak<dyn TrackedConnection> = weak;
     let _registration = connection.worker.register(tracked);
     let mut copy = CopyBidirectional::new(client, io, HttpWatch::Off);
-    if connection.copy(&mut copy, &meter).await.is_err() {
-        // A reset on one side is a reset on the other, and so is an end that may be a cut.
-        let (client, io) = copy.into_parts();
-        reset_on_close(&client);
-        io.reset_on_close();
+    if connection.copy(&mut copy, &meter).await == CopyEnd::Broken {
+        copy.deliver(|cx| connection.close.poll(cx).is_some()).await;
     }
     drop(share);
 }
 
 impl OutboundConnection {
-    /// Copies until both sides have closed. An error if either failed, or the connection must end.
+    /// Copies until both sides have closed, either has failed, or the connection must end.
     async fn copy(
         &self,
         copy: &mut CopyBidirectional<TcpStream, ServerIo>,
         meter: &OutboundMeter,
-    ) -> io::Result<()> {
+    ) -> CopyEnd {
         let mut before = (0, 0);
         poll_fn(|cx| {
-            match self.close.poll(cx) {
-                None => {}
-                Some(EndReason::Idle) => return Poll::Ready(Ok(())),
-                Some(EndReason::Certificate) => {
-                    return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-                }
+            if self.close.poll(cx).is_some() {
+                return Poll::Ready(CopyEnd::Cut);
             }
             let copied = Pin::new(&mut *copy).poll_copy(cx);
             let passed = copy.passed();
@@ -149,7 +141,7 @@ impl OutboundConnection {
                 self.active.set(self.worker.now());
             }
             self.bound_sending(copy);
-            copied.map_ok(drop)
+            copied
         })
         .await
     }

@@ -25,6 +25,7 @@ impl ClientResponse {
             Fault::ClosedKept => Reason::INTERNAL_ERROR,
             Fault::Connect
             | Fault::ConnectTimeout
+            | Fault::SourcePorts
             | Fault::Broken
             | Fault::Closed
             | Fault::Truncated

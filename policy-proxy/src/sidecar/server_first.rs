@@ -2,8 +2,9 @@
 //!
 //! A client of such an application is silent, so that nothing can be detected in its bytes. Where a
 //! connection may carry bytes, the application is therefore dialled while the protocol is looked for.
-//! If it speaks before the client, the connection is bytes, unless it speaks HTTP. Nothing reaches the
-//! client before the connection is decided on like any other ([`super::opaque`]), and the client's
+//! If it speaks before the client, the connection is bytes, unless it speaks HTTP; so it is if the
+//! application cannot be reached or closes, which the client learns at once. Nothing reaches the client
+//! before the connection is decided on like any other ([`super::opaque`]), and the client's
 //! bytes are then watched for HTTP.
 //!
 //! Clients that speak first, as of HTTP, do so at once: for them the application is not dialled here.
@@ -12,7 +13,9 @@ use super::limits::SocketOptions;
 use super::settings::SidecarConfig;
 use super::upstream;
 use super::worker::SidecarState;
+use policy_enforce::respond::Fault;
 use std::future::pending;
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -32,8 +35,10 @@ pub(super) struct ServerFirst {
 enum DialState {
     Undialled,
     Open(TcpStream),
-    /// The application cannot be reached, has closed, or speaks HTTP.
-    Over,
+    /// The application cannot be reached, or reset the connection.
+    Failed(Fault),
+    /// The application speaks HTTP.
+    Http,
 }
 
 /// The protocol of the application's first bytes.
@@ -42,6 +47,8 @@ enum Greeting {
     Http,
     Bytes,
     Incomplete,
+    /// The application closed without any.
+    Ended,
 }
 
 /// Time for which a client may be silent before the application is dialled.
@@ -49,6 +56,9 @@ const QUIET: Duration = Duration::from_millis(10);
 /// Time from the beginning of a connection before which it is not taken for plaintext: a meshed client
 /// sends its ClientHello within it.
 const HOLD: Duration = Duration::from_millis(30);
+/// Time from the beginning of a connection before which its client does not learn that the application
+/// is away: a client of HTTP speaks within it, and gets an answer.
+const AWAY: Duration = Duration::from_millis(200);
 /// Time for the rest of an incomplete greeting.
 const REST: Duration = Duration::from_millis(20);
 
@@ -69,7 +79,7 @@ impl ServerFirst {
         self.begun.elapsed()
     }
 
-    /// True if the application speaks before the client does, which may be meshed if there is a
+    /// True if the application speaks, closes or cannot be reached before the client speaks, which may be meshed if there is a
     /// certificate of our own. False once the client has sent a byte or closed, or after the timeout of
     /// the detection.
     pub(super) async fn precedes(&mut self, client: &TcpStream, shared: &SidecarState) -> bool {
@@ -90,50 +100,56 @@ impl ServerFirst {
         }
     }
 
-    /// Waits until the application has spoken something other than HTTP; for ever if it does not.
-    /// Dropping the future keeps what was reached.
+    /// Waits until the application has spoken something other than HTTP, has closed, or could not be
+    /// reached; for ever if it does not. Dropping the future keeps what was reached.
     pub(super) async fn greeting(&mut self) {
         if matches!(self.state, DialState::Undialled) {
             sleep(QUIET).await;
             let dialled = upstream::connect(self.address, self.connect, &self.sockets).await;
-            self.state = dialled.map_or(DialState::Over, DialState::Open);
+            self.state = dialled.map_or_else(DialState::Failed, DialState::Open);
         }
-        let speaks = match &self.state {
-            DialState::Open(server) => speaks_bytes(server).await,
-            DialState::Undialled | DialState::Over => false,
-        };
-        if !speaks {
-            self.state = DialState::Over;
-            pending::<()>().await;
+        if let DialState::Open(server) = &self.state {
+            match first_bytes(server).await {
+                Ok(Greeting::Bytes) => return,
+                Ok(Greeting::Ended) => {}
+                Ok(Greeting::Http | Greeting::Incomplete) => self.state = DialState::Http,
+                // The socket tells it only once.
+                Err(_) => self.state = DialState::Failed(Fault::Broken),
+            }
+        }
+        match self.state {
+            DialState::Open(_) | DialState::Failed(_) => {
+                sleep_until(self.begun.checked_add(AWAY).unwrap_or(self.begun)).await;
+            }
+            DialState::Http | DialState::Undialled => pending().await,
         }
     }
 
-    /// Returns the connection to the application, if there is one.
-    pub(super) fn into_server(self) -> Option<TcpStream> {
+    /// Returns the connection to the application, or the failure to reach it, if it was dialled.
+    pub(super) fn into_server(self) -> Option<Result<TcpStream, Fault>> {
         match self.state {
-            DialState::Open(server) => Some(server),
-            DialState::Undialled | DialState::Over => None,
+            DialState::Open(server) => Some(Ok(server)),
+            DialState::Failed(fault) => Some(Err(fault)),
+            DialState::Undialled | DialState::Http => None,
         }
     }
 }
 
-/// Waits for the application's first bytes, and leaves them unread. False if they are of HTTP, or if
-/// there are none.
-async fn speaks_bytes(server: &TcpStream) -> bool {
+/// Waits for the application's first bytes or its end, and leaves them unread. Bytes that may become
+/// HTTP and go no further are incomplete.
+async fn first_bytes(server: &TcpStream) -> io::Result<Greeting> {
     let mut is_incomplete = false;
     loop {
         let mut first = [0; LONGEST];
-        let read = match server.peek(&mut first).await {
-            Ok(0) | Err(_) => return false,
-            Ok(read) => read,
-        };
-        match greeting(first.get(..read).unwrap_or_default()) {
-            Greeting::Bytes => return true,
-            Greeting::Http => return false,
-            // It may be the beginning of HTTP, which is looked for on.
-            Greeting::Incomplete if is_incomplete => return false,
-            Greeting::Incomplete => is_incomplete = true,
+        let read = server.peek(&mut first).await?;
+        if read == 0 {
+            return Ok(Greeting::Ended);
         }
+        let told = greeting(first.get(..read).unwrap_or_default());
+        if told != Greeting::Incomplete || is_incomplete {
+            return Ok(told);
+        }
+        is_incomplete = true;
         sleep(REST).await;
     }
 }

@@ -1,6 +1,6 @@
 //! Forwards the bytes behind a protocol upgrade while its request is permitted.
 
-use super::copy::{CopyBidirectional, HttpWatch};
+use super::copy::{CopyBidirectional, CopyEnd, HttpWatch};
 use super::inflight::InflightGuard;
 use super::io::{ClientIo, Metered, Prefixed};
 use policy_enforce::middleware::timer::{Progress, Timer};
@@ -21,7 +21,7 @@ pub(super) struct Upgrade {
 }
 
 /// Copies until both sides have closed, permission is lost, or neither side has sent a byte for the
-/// time that the policy bounds.
+/// time that the policy bounds. The latter two reset both sides.
 pub(super) async fn forward(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrade) {
     let Upgrade { server, guard, mut timer } = upgrade;
     let mut copy = pin!(CopyBidirectional::new(
@@ -31,19 +31,22 @@ pub(super) async fn forward(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrad
     ));
     // Counted by the tunnel, because the request is over.
     let (mut passed, mut active) = ((0, 0), Instant::now());
-    poll_fn(|cx| {
-        if guard.poll_revoked(cx).is_some() || copy.as_mut().poll_copy(cx).is_ready() {
-            return Poll::Ready(());
+    let end = poll_fn(|cx| {
+        if guard.poll_revoked(cx).is_some() {
+            return Poll::Ready(CopyEnd::Cut);
+        }
+        if let ended @ Poll::Ready(_) = copy.as_mut().poll_copy(cx) {
+            return ended;
         }
         let Some(timer) = &mut timer else { return Poll::Pending };
         if copy.passed() != passed {
             (passed, active) = (copy.passed(), Instant::now());
         }
         let progress = || Progress { last_frame: Some(active), ..Progress::default() };
-        match timer.as_mut().poll(cx, progress) {
-            Some(_) => Poll::Ready(()),
-            None => Poll::Pending,
-        }
+        timer.as_mut().poll(cx, progress).map_or(Poll::Pending, |_| Poll::Ready(CopyEnd::Cut))
     })
     .await;
+    if end == CopyEnd::Broken {
+        copy.deliver(|cx| guard.poll_revoked(cx).is_some()).await;
+    }
 }

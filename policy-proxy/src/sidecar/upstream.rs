@@ -9,6 +9,7 @@ use super::io::Metered;
 use super::limits::{MIN_HEAD_LIMIT, SocketOptions};
 use super::listen::keepalive;
 use super::settings::SidecarConfig;
+use super::source_ports;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
@@ -78,7 +79,7 @@ pub(super) async fn connect(
     bound: Duration,
     sockets: &SocketOptions,
 ) -> Result<TcpStream, Fault> {
-    match tokio::time::timeout(bound, TcpStream::connect(address)).await {
+    match tokio::time::timeout(bound, source_ports::connect(address)).await {
         Ok(Ok(stream)) => {
             // Without nodelay, small writes wait for acknowledgements; keepalive and user timeout
             // detect a dead peer early.
@@ -91,6 +92,9 @@ pub(super) async fn connect(
                 let _ = socket.set_tcp_user_timeout(Some(bound));
             }
             Ok(stream)
+        }
+        Ok(Err(error)) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+            Err(Fault::SourcePorts)
         }
         Ok(Err(_)) => Err(Fault::Connect),
         Err(_) => Err(Fault::ConnectTimeout),

@@ -16,5 +16,6 @@ mod proxy;
 mod refused;
 mod rules;
 mod sidecar;
+mod source_ports;
 mod support;
 mod tool;

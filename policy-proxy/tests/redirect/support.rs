@@ -248,7 +248,7 @@ impl Listeners {
 }
 
 /// Listens on every address of both families.
-fn listener(port: u16) -> TcpListener {
+pub(crate) fn listener(port: u16) -> TcpListener {
     let socket = Socket::new(Domain::IPV6, Type::STREAM, None).unwrap();
     socket.set_only_v6(false).unwrap();
     socket.set_reuse_address(true).unwrap();

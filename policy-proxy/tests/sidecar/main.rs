@@ -51,6 +51,8 @@ mod outbound;
 #[cfg(test)]
 mod ports;
 #[cfg(test)]
+mod resets;
+#[cfg(test)]
 mod reverification;
 #[cfg(test)]
 mod revocation;

@@ -242,15 +242,52 @@ async fn a_connection_whose_application_spoke_first_loses_its_permission_like_an
 }
 
 #[tokio::test]
-async fn an_application_that_is_away_changes_nothing_for_a_client_of_http() {
+async fn an_application_that_is_away_changes_nothing_for_a_client_of_http_that_speaks_soon() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let setup = Setup::new(server(detect(), everybody()), address).await;
     let mut stream = setup.connect().await;
-    tokio::time::sleep(WATCHED).await;
+    tokio::time::sleep(AT_ONCE).await;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.unwrap();
     assert!(answer.starts_with(b"HTTP/1.1 502"), "{}", answer.escape_ascii());
+}
+
+/// As a silent client of an opaque port, and one without a sidecar, learns it.
+#[tokio::test]
+async fn a_silent_client_learns_at_once_that_the_application_is_down_or_has_closed() {
+    use std::io::ErrorKind;
+    let authority = Authority::new();
+    let connector = authority.client(authority.leaf(&[san(&name("bot"))]));
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let [closes, resets] = [false, true].map(|resets| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if resets {
+                    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+                }
+            }
+        });
+        address
+    });
+    let reset = Err(ErrorKind::ConnectionReset);
+    for (address, expected) in [(free, reset), (closes, Ok(0)), (resets, reset)] {
+        let slow = Protocol::Detect { timeout: Duration::from_secs(60) };
+        let setup = meshed(&authority, server(slow, everybody()), address).await;
+        let (mut plain, mut tls) =
+            (setup.connect().await, connect(&setup, &connector).await.unwrap());
+        let mut byte = [0; 2];
+        let (first, second) = byte.split_at_mut(1);
+        let bound = Duration::from_secs(30);
+        let ended = tokio::join!(
+            tokio::time::timeout(bound, plain.read(first)),
+            tokio::time::timeout(bound, tls.read(second)),
+        );
+        let kind = |ended: std::io::Result<usize>| ended.map_err(|error| error.kind());
+        assert_eq!((kind(ended.0.unwrap()), kind(ended.1.unwrap())), (expected, expected));
+    }
 }
