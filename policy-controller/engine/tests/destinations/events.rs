@@ -104,7 +104,8 @@ fn questions() -> Vec<DestinationQuestion> {
 fn config() -> ControllerConfig {
     let peer = OutboundPeer { namespace: "linkerd".into(), trust_domain: "example.org".into() };
     let external_workload_namespaces = ["vms".into()].into();
-    let outbound = OutboundConfig { peers: [peer].into(), external_workload_namespaces };
+    let outbound =
+        OutboundConfig { peers: [peer].into(), external_workload_namespaces, ..Default::default() };
     ControllerConfig { outbound: Some(outbound), ..ControllerConfig::default() }
 }
 
