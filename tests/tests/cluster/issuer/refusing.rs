@@ -42,10 +42,8 @@ async fn an_immutable_copy_of_the_roots_is_made_anew() {
     let (asking, _) = plane.workload("fixing").await;
     fix(&plane, &asking, &[]).await;
     ask_for_injection(&plane, &asking).await;
-    wait_until("it has the roots", async || {
-        plane.roots(&asking).await.as_ref() == Some(&roots)
-    })
-    .await;
+    wait_until("it has the roots", async || plane.roots(&asking).await.as_ref() == Some(&roots))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
