@@ -224,8 +224,8 @@ impl IndexTask {
             Request::Port(key, port, reply) => {
                 _ = reply.send(self.subscriptions.port(&mut self.engine, &key, port));
             }
-            Request::Destination(question, reply) => {
-                _ = reply.send(self.destinations.follow(&mut self.engine, question));
+            Request::Destination(question, client, reply) => {
+                _ = reply.send(self.destinations.follow(&mut self.engine, question, client));
                 if self.destinations.is_full() {
                     self.sweep();
                 }

@@ -28,6 +28,7 @@ mod delegations;
 pub mod desired;
 pub mod desired_conditions;
 mod destination_channels;
+mod destination_shares;
 mod destinations;
 pub mod enforcement;
 mod engine;
@@ -63,6 +64,7 @@ pub use annotations::annotation_errors;
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
 pub use controller::{Controller, start};
+pub use destination_shares::DestinationClient;
 pub use destinations::Destinations;
 pub use handles::{ConditionsHandle, DesiredHandle, ObjectsHandle, Policies, ReviewHandle};
 #[cfg(any(test, feature = "testing"))]

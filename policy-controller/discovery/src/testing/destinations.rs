@@ -69,6 +69,11 @@ impl DestinationIndex {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
+    /// Closes what is followed of an address, for the clients of a scope, as if others needed the room.
+    pub fn close(&self, address: &str, scope: DestinationScope) {
+        self.channels.lock().remove(&question(address, scope));
+    }
+
     /// Sets where a workload is.
     pub fn put(&self, key: &WorkloadKey, place: ClientPlace) {
         self.places.lock().insert(key.clone(), place);

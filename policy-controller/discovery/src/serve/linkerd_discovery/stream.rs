@@ -107,7 +107,7 @@ impl AnswerStream {
             biased;
             () = self.lease.ending.cancelled() => Ok(false),
             status = self.lease.grant.revoked() => Err(status),
-            there = self.follower.changed() => Ok(there),
+            there = self.follower.changed() => there.map_err(refusal),
         }
     }
 
