@@ -272,6 +272,9 @@ impl DestinationSession {
         let lookup = self.lookups.get_mut(&id).filter(|lookup| lookup.is_due)?;
         lookup.is_due = false;
         let now = lookup.current();
+        if now.is_pending {
+            return None;
+        }
         let messages = match &lookup.sent {
             Some(sent) if sent.says(&now) => return None,
             Some(sent) => {

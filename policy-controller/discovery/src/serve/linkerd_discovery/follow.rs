@@ -72,6 +72,7 @@ impl Follower {
             None => Arc::new(PublishedDestination {
                 destination: Destination::Unknown,
                 needs: ScopeKind::All,
+                is_pending: false,
             }),
         }
     }

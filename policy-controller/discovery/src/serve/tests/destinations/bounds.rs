@@ -124,7 +124,7 @@ async fn what_all_clients_follow_is_bounded_and_open_lookups_go_on() {
     let Answer::Refused(refused) = refused else { panic!("not refused: {refused:?}") };
     assert_eq!((id, refused.reason.as_str()), (2, "too many destinations are followed"));
     let needs = ScopeKind::Node;
-    let published = PublishedDestination { destination: service([2]), needs };
+    let published = PublishedDestination { destination: service([2]), needs, is_pending: false };
     index.publish(WEB, DestinationScope::All, published);
     assert_eq!(client.answer(1, &mut state).await, service([2]));
     index.set_full(false);
