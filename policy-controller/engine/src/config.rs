@@ -272,6 +272,12 @@ impl ControllerConfig {
         self.as_linkerd.contains(behaviour)
     }
 
+    /// Returns the networks whose addresses sidecars look up; `None` if no address is looked up.
+    pub fn looked_up_networks(&self) -> Option<&[IpNet]> {
+        let own = &self.outbound.as_ref()?.networks;
+        Some(if own.is_empty() { &self.cluster_networks } else { own })
+    }
+
     /// The mesh identity of a ServiceAccount (docs/spec/controller.md 2.5).
     pub fn service_account_identity(&self, namespace: &str, name: &str) -> Arc<str> {
         format!("{name}.{}", self.namespace_suffix(namespace)).into()

@@ -45,6 +45,7 @@ mod index_metrics;
 pub mod latest;
 pub mod metric_names;
 pub mod outbound;
+mod outside_networks;
 pub mod programmed;
 pub mod publish;
 mod query;

@@ -1,5 +1,6 @@
 //! Configuration of outbound discovery: whose workloads and machines count as in the mesh.
 
+use ipnet::IpNet;
 use policy_crds::is_dns_name;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,6 +15,8 @@ pub struct OutboundConfig {
     /// Namespaces whose ExternalWorkloads count by their addresses, outside the cluster networks.
     /// All others count as endpoints of Services of their own namespace alone.
     pub external_workload_namespaces: BTreeSet<Arc<str>>,
+    /// Networks whose addresses sidecars look up; empty: the cluster networks.
+    pub networks: Vec<IpNet>,
     /// Former trust domains of this mesh, which the marks of pods from before the change still state.
     pub former_trust_domains: BTreeSet<Arc<str>>,
 }

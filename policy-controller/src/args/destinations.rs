@@ -57,6 +57,7 @@ impl DestinationArgs {
                 .external_workload_namespaces
                 .clone()
                 .unwrap_or_default(),
+            networks: Vec::new(),
             former_trust_domains: self.former_trust_domains.clone().unwrap_or_default(),
         })
     }
@@ -145,6 +146,7 @@ mod tests {
         let expected = OutboundConfig {
             peers: [peer("linkerd", "cluster.local"), peer("other", "example.org")].into(),
             external_workload_namespaces: ["databases".into(), "vms".into()].into(),
+            networks: Vec::new(),
             former_trust_domains: ["old.example.org".into()].into(),
         };
         assert_eq!(settings(&flags), Ok(expected));
