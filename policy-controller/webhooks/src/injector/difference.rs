@@ -87,7 +87,11 @@ fn without_empty(value: Value) -> Value {
             if kept.is_empty() { Value::Null } else { Value::Object(kept) }
         }
         Value::Array(list) if list.is_empty() => Value::Null,
-        other => other,
+        kept @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)) => kept,
     }
 }
 
