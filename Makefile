@@ -71,6 +71,13 @@ deps: $(MACHETE) $(DENY)
 	$(MACHETE)
 	$(DENY) check licenses sources bans
 
+.PHONY: advisories
+
+## advisories: dependencies with public advisories, where the database of advisories can be had
+advisories: $(DENY)
+	@if $(DENY) fetch db; then $(DENY) check --disable-fetch advisories; \
+	else echo "the database of advisories cannot be had: nothing was checked" >&2; fi
+
 $(CACHE)/tools/%:
 	@echo "==> installing $(notdir $@) into $(CACHE)/tools"
 	env -u CARGO_TARGET_DIR cargo install --quiet --locked \

@@ -46,6 +46,8 @@ pub struct ServicePort {
 /// EndpointSlice: some endpoints of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointSlice {
+    /// The API server's version of this state of it, if it comes from one.
+    pub version: Option<u64>,
     /// Name of the Service, in its namespace; absent: of none.
     pub service: Option<Arc<str>>,
     /// The family of its addresses; absent: its endpoints are names of hosts, and none is kept.

@@ -10,6 +10,7 @@ pub(crate) mod fetch;
 pub(crate) mod metadata;
 pub(crate) mod network_policy;
 pub(crate) mod outbound_policy;
+pub(crate) mod pod_networks;
 pub(crate) mod report;
 pub(crate) mod result;
 pub(crate) mod security;

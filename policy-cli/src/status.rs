@@ -10,6 +10,7 @@ pub(crate) use condition::{Condition, ConditionSource};
 
 use crate::cluster::permissions::ListFailure;
 use crate::cluster::{QuerySource, Scope, undetermined};
+use crate::diagnostics::pod_networks::OutsidePod;
 use crate::inventory::Inventory;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::conditions::ObjectCondition;
@@ -39,6 +40,8 @@ pub(crate) struct StatusReport {
     pub(crate) objects: Vec<Object>,
     /// Pods that should have a sidecar and have none.
     pub(crate) without_sidecar: Vec<sidecars::UninjectedPod>,
+    /// Pods with a sidecar whose addresses no sidecar looks up.
+    pub(crate) outside_networks: Vec<OutsidePod>,
     /// Selected objects that do not exist, or may not be listed.
     #[serde(skip)]
     pub(crate) absent: Vec<String>,
@@ -95,7 +98,7 @@ impl StatusReport {
             // Nothing more can be reported if standard error is closed.
             let _ = writeln!(std::io::stderr(), "note: {unknown}");
         }
-        Self { without_sidecar: found.without, ..self }
+        Self { without_sidecar: found.without, outside_networks: found.outside, ..self }
     }
 }
 
@@ -118,6 +121,7 @@ pub(crate) fn of_controller(
         absent: absent(&objects, names, |_| Vec::new()),
         objects,
         without_sidecar: Vec::new(),
+        outside_networks: Vec::new(),
     }
 }
 
@@ -145,6 +149,7 @@ pub(crate) fn of_inventory(
         }),
         objects,
         without_sidecar: Vec::new(),
+        outside_networks: Vec::new(),
     }
 }
 

@@ -269,6 +269,9 @@ Without a cluster to look at nobody can tell the one from the other, so that it 
 {{- with $v.outbound.externalWorkloadNamespaces }}
 - --external-workload-namespaces={{ join "," . }}
 {{- end }}
+{{- with $v.outbound.formerTrustDomains }}
+- --former-trust-domains={{ join "," . }}
+{{- end }}
 {{- if $v.besideLinkerd.enabled }}
 - --beside-linkerd
 - --linkerd-policy-addr={{ $v.besideLinkerd.policyAddress | default (printf "linkerd-policy.%s.svc.%s:8090" .Release.Namespace $v.clusterDomain) }}

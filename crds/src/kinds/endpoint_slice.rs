@@ -24,11 +24,19 @@ pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
         None => Vec::new(),
     };
     Some(Resource::EndpointSlice(EndpointSlice {
+        version: version(&input.root),
         service: service.cloned(),
         family,
         ports: ports?.into_iter().flatten().collect(),
         endpoints,
     }))
+}
+
+/// The version of this state of the slice. One that is no number, which API servers do not write, is
+/// unknown.
+fn version(root: &Fields<'_>) -> Option<u64> {
+    let metadata = root.get("metadata")?.fields(AllowedFields::Any)?;
+    metadata.get("resourceVersion")?.value().as_str()?.parse().ok()
 }
 
 /// The elements of a list that may be absent.

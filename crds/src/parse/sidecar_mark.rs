@@ -41,8 +41,8 @@ impl SidecarMark {
         }
     }
 
-    /// True unless it states the identity of another than this ServiceAccount. The trust domain may be
-    /// another one than today's.
+    /// True unless it states the identity of another than this ServiceAccount, by how it begins. The
+    /// engine, which knows the trust domains, compares the rest.
     pub fn is_of(&self, namespace: &str, account: &str) -> bool {
         let of_account = format!("{account}.{namespace}.serviceaccount.identity.");
         self.identity

@@ -197,6 +197,7 @@ fn a_slice_has_the_endpoints_of_a_service_with_what_decides_who_may_use_them() {
         |name: &str, number: Option<u16>| SlicePort { name: name.into(), port: number.map(port) };
     let names = |names: &[&str]| -> Vec<Arc<str>> { names.iter().map(|it| (*it).into()).collect() };
     let expected = EndpointSlice {
+        version: None,
         service: Some("web".into()),
         family: Some(AddressFamily::V4),
         ports: vec![
@@ -227,6 +228,7 @@ fn slices_of_other_families_and_of_no_service_are_read() {
     let object =
         slice("labels: {a: b}", "addressType: IPv6\nendpoints: [{addresses: ['fd00::1']}]");
     let six = EndpointSlice {
+        version: None,
         service: None,
         family: Some(AddressFamily::V6),
         ports: Vec::new(),

@@ -8,7 +8,10 @@ use crate::output::Format;
 use crate::preflight::Release;
 use crate::preflight::read::findings;
 use clap::Args;
+use ipnet::IpNet;
 use policy_controller::args::ClusterArgs;
+use policy_core::address::parse_block;
+use policy_engine::ControllerConfig;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -36,6 +39,11 @@ pub(crate) struct PreflightArgs {
     /// Namespaces that will have sidecars, in addition to those that request them already
     #[arg(value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
     namespaces: Vec<Arc<str>>,
+
+    /// Networks whose addresses sidecars will look up, separated by commas: those of policy.clusterNetworks,
+    /// or of outbound.networks [default: all private ones, as the chart's]
+    #[arg(long, value_name = "NETWORKS", value_delimiter = ',', value_parser = parse_block)]
+    cluster_networks: Vec<IpNet>,
 
     /// Warnings are failures
     #[arg(long)]
@@ -71,6 +79,10 @@ async fn run_diagnostics(args: &PreflightArgs) -> anyhow::Result<DiagnosticsRepo
     let named: Vec<String> = args.namespaces.iter().map(ToString::to_string).collect();
     let PreflightArgs { release, controller_namespace, .. } = args;
     let release = Release { name: release, namespace: controller_namespace };
-    let findings = findings(&cluster, release, &named).await?;
+    let networks = match &*args.cluster_networks {
+        [] => ControllerConfig::default().cluster_networks,
+        named => named.to_vec(),
+    };
+    let findings = findings(&cluster, release, &named, &networks).await?;
     Ok(DiagnosticsReport::new(cluster.source, findings, args.deny_warnings, "ready to install"))
 }

@@ -108,7 +108,10 @@ async fn read(args: &StatusArgs, names: &ResourceArgs) -> anyhow::Result<StatusR
     if !names.0.is_empty() {
         return Ok(report);
     }
-    let found = sidecars::of_cluster(&cluster, &controller.pod.controller_namespace).await;
+    let settings = Settings::of_cluster(&cluster, &controller.pod, &flags.settings).await;
+    let networks = settings.config.looked_up_networks();
+    let home = &controller.pod.controller_namespace;
+    let found = sidecars::of_cluster(&cluster, home, networks).await;
     Ok(report.with_sidecars(found))
 }
 

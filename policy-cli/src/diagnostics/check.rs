@@ -119,6 +119,8 @@ checks! {
     Missing = "missing-sidecars" in Pods,
     /// Sidecars that are not ready.
     NotReady = "sidecars-ready" in Pods,
+    /// Pods whose addresses sidecars do not look up.
+    PodNetworks = "pod-networks" in Pods,
     /// Versions of sidecars.
     SidecarVersions = "sidecar-versions" in Pods,
 }

@@ -16,9 +16,11 @@ use crate::diagnostics::check::Check;
 use crate::diagnostics::clock::clock;
 use crate::diagnostics::definitions::{definitions, gateway_api};
 use crate::diagnostics::fetch::FetchError;
+use crate::diagnostics::pod_networks::pod_networks;
 use crate::diagnostics::result::CheckResult;
 use crate::diagnostics::security::{pod_security, requests_injection};
 use crate::diagnostics::server;
+use crate::version::pod_version::of_sidecar;
 use serde_json::Value;
 
 /// Runs all checks on a snapshot.
@@ -46,6 +48,9 @@ pub(crate) fn run_checks(snapshot: &Snapshot) -> Vec<CheckResult> {
     }
     all.push(missing(&snapshot.namespaces, &snapshot.pods, &snapshot.home));
     all.push(not_ready(&snapshot.pods));
+    let networks = snapshot.looked_up_networks();
+    let has_sidecar = |pod: &Value| of_sidecar(pod).is_some();
+    all.push(pod_networks(&snapshot.pods, networks.as_deref(), has_sidecar));
     all.extend(of_all_sidecars(&snapshot.pods, &snapshot.controllers));
     all
 }

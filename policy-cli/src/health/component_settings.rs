@@ -3,7 +3,9 @@
 use super::volumes::config_map;
 use crate::cluster::controller::ControllerPod;
 use crate::cluster::settings::{controller_settings, issuer_args};
+use ipnet::IpNet;
 use policy_controller::args::{IssuerArgs, OwnCertificate, Settings, SourceSettings};
+use policy_engine::ControllerConfig;
 use policy_kube::lease::LEASE_NAME;
 use policy_kube::names::{
     INJECTOR_CONFIGURATION, TRUST_ROOTS, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET,
@@ -27,6 +29,8 @@ pub(super) struct ControllerSettings {
     pub(super) injector: Option<String>,
     /// True if it tells sidecars what addresses lead to.
     pub(super) discovery: bool,
+    /// The networks whose addresses sidecars look up; `None`: it answers nobody.
+    pub(super) looked_up: Option<Vec<IpNet>>,
     /// True if it redirects Linkerd's proxies to itself.
     pub(super) beside: bool,
     /// The Secret with the provisioned certificate; `None`: the operator supplies the certificate.
@@ -50,6 +54,7 @@ impl Default for ControllerSettings {
             outbound: false,
             injector: Some(INJECTOR_CONFIGURATION.to_owned()),
             discovery: true,
+            looked_up: ControllerConfig::default().looked_up_networks().map(<[_]>::to_vec),
             beside: false,
             secret: Some(WEBHOOK_SECRET.to_owned()),
             external: false,
@@ -97,6 +102,7 @@ pub(super) fn controller(namespace: &str, pods: &[Value]) -> Result<ControllerSe
 fn of_settings(settings: Settings, home: &str) -> ControllerSettings {
     let admin = settings.admin.port();
     let external = is_external(&settings, home);
+    let looked_up = settings.controller.looked_up_networks().map(<[_]>::to_vec);
     let SourceSettings::Cluster(cluster) = settings.source else {
         // With manifests, nothing is served to or written into a cluster.
         let nothing = ControllerSettings {
@@ -104,6 +110,7 @@ fn of_settings(settings: Settings, home: &str) -> ControllerSettings {
             injector: None,
             secret: None,
             discovery: false,
+            looked_up: None,
             ..ControllerSettings::default()
         };
         return ControllerSettings { admin, ..nothing };
@@ -126,6 +133,7 @@ fn of_settings(settings: Settings, home: &str) -> ControllerSettings {
         outbound: cluster.admission.as_ref().is_some_and(|it| it.linkerd_compatible),
         injector: cluster.injector.as_ref().map(|injector| injector.configuration.clone()),
         discovery: cluster.watches.discovery,
+        looked_up,
         beside: cluster.redirector.is_some(),
         secret: provisioning.map(|provisioning| provisioning.secret.clone()),
         external,

@@ -6,6 +6,7 @@ use crate::diagnostics::access_review::Permission;
 use crate::diagnostics::definitions::ServedKind;
 use crate::diagnostics::fetch::FetchResult;
 use crate::diagnostics::server::Server;
+use ipnet::IpNet;
 use serde_json::Value;
 use std::time::SystemTime;
 
@@ -84,6 +85,15 @@ impl Snapshot {
     /// True if an injector of this project is expected.
     pub(super) fn has_injector(&self) -> bool {
         !self.controller.as_ref().is_ok_and(|settings| settings.injector.is_none())
+    }
+
+    /// The networks whose addresses sidecars look up; `None`: no address is. Of a controller whose settings
+    /// are unknown, the defaults.
+    pub(super) fn looked_up_networks(&self) -> Option<Vec<IpNet>> {
+        match &self.controller {
+            Ok(settings) => settings.looked_up.clone(),
+            Err(_) => ControllerSettings::default().looked_up,
+        }
     }
 
     /// Time by the API server's clock, which its Leases and Events use.

@@ -175,6 +175,7 @@ fn slice(
         recorded: None,
     };
     let slice = EndpointSlice {
+        version: None,
         service: Some(service.name.clone()),
         family: Some(AddressFamily::of(address)),
         ports: declared.ports.iter().filter_map(port).collect(),

@@ -13,11 +13,14 @@ use crate::diagnostics::access_review::{Permission, Subject, missing_permissions
 use crate::diagnostics::clock::clock;
 use crate::diagnostics::definitions::{ServedKind, gateway_api};
 use crate::diagnostics::fetch::{FetchResult, get, list};
+use crate::diagnostics::metadata;
 use crate::diagnostics::metadata::name;
+use crate::diagnostics::pod_networks::pod_networks;
 use crate::diagnostics::result::CheckResult;
 use crate::diagnostics::security::{pod_security, requests_injection, requests_injection_here};
 use crate::diagnostics::server;
 use futures_util::future::join_all;
+use ipnet::IpNet;
 use policy_crds::Kind;
 use policy_kube::names::{BESIDE_CONFIGURATION, INJECTOR_CONFIGURATION, WEBHOOK_CONFIGURATION};
 use serde_json::Value;
@@ -28,7 +31,7 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Checks everything that the installation of `release` depends on, and the namespaces that are
-/// `named`.
+/// `named`. `networks`: those whose addresses sidecars will look up.
 ///
 /// # Errors
 /// The API server cannot be reached.
@@ -36,6 +39,7 @@ pub(crate) async fn findings(
     cluster: &Cluster,
     release: Release<'_>,
     named: &[String],
+    networks: &[IpNet],
 ) -> anyhow::Result<Vec<CheckResult>> {
     let namespace = release.namespace;
     let server = server::fetch(cluster).await?;
@@ -73,6 +77,18 @@ pub(crate) async fn findings(
     findings.extend(pod_security(&namespaces, named, namespace, |it| {
         requests_injection(it, namespace)
     }));
+    let concerned: Vec<&str> = namespaces
+        .as_deref()
+        .unwrap_or_default()
+        .iter()
+        .filter(|it| {
+            named.iter().any(|named| named == name(it)) || requests_injection(it, namespace)
+        })
+        .map(name)
+        .collect();
+    let pods = list(client, "/api/v1/pods").await;
+    let will_have_sidecar = |pod: &Value| concerned.contains(&metadata::namespace(pod));
+    findings.push(pod_networks(&pods, Some(networks), will_have_sidecar));
     Ok(findings)
 }
 

@@ -2,6 +2,9 @@
 
 use crate::cluster::list::{one, pages};
 use crate::cluster::{Cluster, Scope};
+use crate::diagnostics::pod_networks::{OutsidePod, outside};
+use crate::version::pod_version::of_sidecar;
+use ipnet::IpNet;
 use policy_webhooks::injector::{NamespaceContext, PodFacts, missing_sidecar};
 use serde::Serialize;
 use serde_json::Value;
@@ -23,13 +26,19 @@ pub(crate) struct UninjectedPod {
 pub(crate) struct MissingSidecars {
     /// The pods, in order.
     pub(crate) without: Vec<UninjectedPod>,
+    /// Pods with a sidecar whose addresses no sidecar looks up, in order.
+    pub(crate) outside: Vec<OutsidePod>,
     /// Reason why the others are unknown.
     pub(crate) unknown: Option<String>,
 }
 
 /// Checks the pods of the selected namespaces. Pods of the namespace `control_plane` have no
-/// sidecars.
-pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> MissingSidecars {
+/// sidecars. `networks`: those whose addresses sidecars look up, if they look up any.
+pub(crate) async fn of_cluster(
+    cluster: &Cluster,
+    control_plane: &str,
+    networks: Option<&[IpNet]>,
+) -> MissingSidecars {
     let (namespaces, pods) = match &cluster.scope {
         Scope::All => (
             pages(&cluster.client, "/api/v1/namespaces").await,
@@ -44,13 +53,16 @@ pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> Missin
     match (namespaces, pods) {
         (Ok(namespaces), Ok(pods)) => MissingSidecars {
             without: uninjected_pods(&namespaces, &pods, control_plane),
+            outside: networks.map_or_else(Vec::new, |networks| {
+                outside(pods.iter().filter(|pod| of_sidecar(pod).is_some()), networks)
+            }),
             unknown: None,
         },
         (Err(error), _) | (_, Err(error)) => {
             let words = format!(
                 "which pods lack a sidecar is not known: namespaces and pods cannot be read: {error}"
             );
-            MissingSidecars { without: Vec::new(), unknown: Some(words) }
+            MissingSidecars { unknown: Some(words), ..MissingSidecars::default() }
         }
     }
 }

@@ -27,6 +27,15 @@ impl StatusReport {
             let why = paint.notice(&format!("no sidecar: {}", pod.why));
             let _ = write!(text, "\n{name}\n  {why}\n");
         }
+        for pod in &self.outside_networks {
+            let name = paint.bold(&format!("Pod {}/{}", pod.namespace, pod.name));
+            let addresses = pod.addresses.join(", ");
+            let why = format!(
+                "{addresses} is outside the networks that sidecars look up: what others send to it leaves \
+                 in plaintext"
+            );
+            let _ = write!(text, "\n{name}\n  {}\n", paint.notice(&why));
+        }
         text
     }
 

@@ -188,7 +188,7 @@ impl IdentityCollector<'_> {
 
     fn identity(&mut self, identity: &IdentityMatch) {
         let IdentityMatch::Exact(name) = identity else { return };
-        match account(self.config, name) {
+        match self.config.service_account_of(name) {
             Some((name, namespace)) => {
                 self.accounts.insert((namespace.into(), name.into()));
             }
@@ -197,16 +197,6 @@ impl IdentityCollector<'_> {
             }
         }
     }
-}
-
-/// Name and namespace of the ServiceAccount of an identity.
-pub(crate) fn account<'a>(
-    config: &ControllerConfig,
-    identity: &'a str,
-) -> Option<(&'a str, &'a str)> {
-    let (name, rest) = identity.split_once('.')?;
-    let (namespace, _) = rest.split_once('.')?;
-    (*config.service_account_identity(namespace, name) == *identity).then_some((name, namespace))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Live log: one line per decision.
 
-use super::clients::account;
 use crate::expect::Verdict;
 use crate::local_mesh::decision_log::DecisionRecord;
 use crate::output::Paint;
@@ -128,7 +127,7 @@ fn client(
     names: &BTreeMap<IpAddr, String>,
 ) -> String {
     if let Some(identity) = &entry.identity {
-        return match account(config, identity) {
+        return match config.service_account_of(identity) {
             Some((name, namespace)) => format!("{namespace}/{name}"),
             None => identity.clone(),
         };

@@ -1,5 +1,6 @@
 //! Mistakes in annotations that policy depends on.
 
+use crate::config::ControllerConfig;
 use policy_crds::annotation::{self, AnnotationReading, Annotations, PortsByName};
 use policy_crds::resource::{ContainerPort, Pod, PodSidecar};
 use policy_crds::{Body, Capture, FieldError, Kind, Object, ObjectMeta, Resource, SidecarMark};
@@ -51,6 +52,12 @@ pub(crate) fn annotation_errors_in(object: &Object, reading: AnnotationReading) 
     }
 }
 
+/// The consequence of a mark that does not count.
+const UNREACHED: &str = "clients in the mesh cannot reach the pod until it is created anew";
+
+/// The fault of a mark that names another.
+const NOT_ITS_OWN: &str = "is not that of the pod's ServiceAccount";
+
 /// The mark of a sidecar that cannot be read. Marks are of pods, whose injector wrote them.
 fn mark_error(pod: &Pod, namespace: &str, annotations: &Annotations) -> Option<FieldError> {
     let text = annotations.get(annotation::SIDECAR_MARK);
@@ -59,16 +66,39 @@ fn mark_error(pod: &Pod, namespace: &str, annotations: &Annotations) -> Option<F
         Err(error) => error,
         Ok(mark) => contradiction(&mark, pod, namespace),
     };
-    let consequence = "clients in the mesh cannot reach the pod until it is created anew";
-    Some(FieldError { field, message: format!("{message}; {consequence}") })
+    Some(FieldError { field, message: format!("{message}; {UNREACHED}") })
+}
+
+/// The mark of a sidecar that names another, which parsing cannot see: it does not know the trust domains.
+pub(crate) fn foreign_mark(object: &Object, config: &ControllerConfig) -> Option<FieldError> {
+    let Body::Valid(Resource::Pod(pod)) = &object.body else { return None };
+    let PodSidecar::Marked(mark) = &pod.sidecar else { return None };
+    names_another(config, object, pod, mark).then(|| FieldError {
+        field: format!("{}.identity", annotation::field(annotation::SIDECAR_MARK)),
+        message: format!(
+            "{NOT_ITS_OWN} in a trust domain of this mesh or of its peers; {UNREACHED}"
+        ),
+    })
+}
+
+/// True if a mark states an identity that is not that of the pod's ServiceAccount, in this mesh or in one
+/// that pods may come from. It is forged: by it the bytes of clients could reach another, under its name.
+pub(crate) fn names_another(
+    config: &ControllerConfig,
+    object: &Object,
+    pod: &Pod,
+    mark: &SidecarMark,
+) -> bool {
+    let namespace = &object.meta.key.namespace;
+    let is_own =
+        |identity: &str| config.may_be_identity_of(identity, namespace, &pod.service_account);
+    mark.identity.as_deref().is_some_and(|identity| !is_own(identity))
 }
 
 /// What the rest of the pod says otherwise than its mark.
 fn contradiction(mark: &SidecarMark, pod: &Pod, namespace: &str) -> FieldError {
     let (name, message) = match mark.capture {
-        _ if !mark.is_of(namespace, &pod.service_account) => {
-            ("identity", "is not that of the pod's ServiceAccount")
-        }
+        _ if !mark.is_of(namespace, &pod.service_account) => ("identity", NOT_ITS_OWN),
         Capture::InitContainer => {
             ("skippedInboundPorts", "differ from the ports that the init container leaves out")
         }

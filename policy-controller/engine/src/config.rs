@@ -194,6 +194,9 @@ impl Default for ControllerConfig {
     }
 }
 
+/// The part of a mesh identity between the namespace of its account and its mesh.
+const INFIX: &str = "serviceaccount.identity";
+
 /// The private address blocks that Linkerd's chart calls cluster networks.
 fn private_networks() -> Vec<IpNet> {
     let v4 = |a, b, length| Ipv4Net::new(Ipv4Addr::new(a, b, 0, 0), length).ok().map(IpNet::V4);
@@ -223,6 +226,9 @@ pub enum ConfigError {
         /// The exception.
         except: IpNet,
     },
+    /// A trust domain in which an identity of one mesh would read like one of another.
+    #[error("trust domain `{0}`: it contains `serviceaccount.identity`, as identities do")]
+    LikeAnIdentity(Arc<str>),
     /// Two peers of one namespace, which has one control plane.
     #[error("outbound peers: `{0}` is stated twice, with two trust domains")]
     PeerTwice(Arc<str>),
@@ -243,6 +249,10 @@ impl ControllerConfig {
             if let Some((setting, value)) = outbound.not_a_name() {
                 return Err(ConfigError::NotAName { setting, value: value.clone() });
             }
+            let domains = outbound.trust_domains().chain([&self.identity_domain]);
+            if let Some(domain) = domains.into_iter().find(|name| name.contains(INFIX)) {
+                return Err(ConfigError::LikeAnIdentity(domain.clone()));
+            }
             if let Some(namespace) = outbound.stated_twice() {
                 return Err(ConfigError::PeerTwice(namespace.clone()));
             }
@@ -260,6 +270,12 @@ impl ControllerConfig {
     /// Returns true if `behaviour` is taken over from Linkerd's controller.
     pub fn follows_linkerd(&self, behaviour: Behaviour) -> bool {
         self.as_linkerd.contains(behaviour)
+    }
+
+    /// Returns the networks whose addresses sidecars look up; `None` if no address is looked up.
+    pub fn looked_up_networks(&self) -> Option<&[IpNet]> {
+        let own = &self.outbound.as_ref()?.networks;
+        Some(if own.is_empty() { &self.cluster_networks } else { own })
     }
 
     /// The mesh identity of a ServiceAccount (docs/spec/controller.md 2.5).
@@ -284,6 +300,24 @@ impl ControllerConfig {
         format!("{}.{}", self.control_plane_namespace, self.identity_domain)
     }
 
+    /// Returns true if this is the identity of a ServiceAccount in this mesh, or in one that it may come
+    /// from: a peer, or this mesh under a former trust domain. The whole name is compared, because the
+    /// name of an account may have dots and so begin like the identity of another.
+    pub fn may_be_identity_of(&self, identity: &str, namespace: &str, name: &str) -> bool {
+        let of_account = [name, namespace, INFIX, ""].join(".");
+        let Some(mesh) = identity.strip_prefix(&of_account) else { return false };
+        let is = |plane: &str, domain: &str| {
+            let rest = mesh.strip_prefix(plane).and_then(|rest| rest.strip_prefix('.'));
+            rest == Some(domain)
+        };
+        let (own, outbound) = (&*self.control_plane_namespace, self.outbound.as_ref());
+        let peers = outbound.into_iter().flat_map(|outbound| &outbound.peers);
+        let former = outbound.into_iter().flat_map(|outbound| &outbound.former_trust_domains);
+        is(own, &self.identity_domain)
+            || peers.into_iter().any(|peer| is(&peer.namespace, &peer.trust_domain))
+            || former.into_iter().any(|domain| is(own, domain))
+    }
+
     /// The name and the namespace of the ServiceAccount with this mesh identity; `None` if the
     /// identity does not belong to this mesh.
     pub fn service_account_of<'i>(&self, identity: &'i str) -> Option<(&'i str, &'i str)> {
@@ -303,6 +337,7 @@ fn named(setting: &'static str, value: &Arc<str>) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outbound::OutboundPeer;
 
     #[test]
     fn defaults_are_valid_and_as_documented() {
@@ -327,6 +362,42 @@ mod tests {
         for name in ["a".repeat(64), vec!["a".repeat(60); 4].join("."), String::new()] {
             assert_eq!(config.certifiable_identity("shop", &name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn an_identity_is_an_accounts_if_the_whole_name_is_and_dots_confuse_nobody() {
+        let peer = OutboundPeer { namespace: "other".into(), trust_domain: "b.org".into() };
+        let outbound = OutboundConfig {
+            peers: [peer].into(),
+            former_trust_domains: ["old.org".into()].into(),
+            ..Default::default()
+        };
+        let config = ControllerConfig { outbound: Some(outbound), ..Default::default() };
+        let config = config.validated().unwrap();
+        for (identity, is_own) in [
+            ("web.shop.serviceaccount.identity.linkerd.cluster.local", true),
+            ("web.shop.serviceaccount.identity.linkerd.old.org", true),
+            ("web.shop.serviceaccount.identity.other.b.org", true),
+            ("web.shop.serviceaccount.identity.other.cluster.local", false),
+            ("web.shop.serviceaccount.identity.other.old.org", false),
+            ("web.shop.serviceaccount.identity.x.evil.org", false),
+            ("web.shop.serviceaccount.identity.linkerd.cluster.local.evil.org", false),
+            // The identity of the account `web.shop.serviceaccount.identity.x` of namespace `evil`.
+            (
+                "web.shop.serviceaccount.identity.x.evil.serviceaccount.identity.linkerd.cluster.local",
+                false,
+            ),
+            ("web.a.shop.serviceaccount.identity.linkerd.cluster.local", false),
+            ("web.shop.serviceaccount.identity.linkerd", false),
+            ("", false),
+        ] {
+            assert_eq!(config.may_be_identity_of(identity, "shop", "web"), is_own, "{identity}");
+        }
+        let dotted = "web.a.shop.serviceaccount.identity.linkerd.cluster.local";
+        assert!(config.may_be_identity_of(dotted, "shop", "web.a"));
+        let domain: Arc<str> = "x.serviceaccount.identity.linkerd.cluster.local".into();
+        let like = ControllerConfig { identity_domain: domain.clone(), ..config };
+        assert_eq!(like.validated(), Err(ConfigError::LikeAnIdentity(domain)));
     }
 
     #[test]

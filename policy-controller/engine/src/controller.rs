@@ -7,6 +7,7 @@ use crate::destinations::Destinations;
 use crate::engine::{Engine, version_key};
 use crate::handles::{ConditionsHandle, DesiredHandle, ObjectsHandle, Policies, ReviewHandle};
 use crate::index_metrics::{Effort, IndexMetrics};
+use crate::outside_networks::OutsidePods;
 use crate::publish::SourceProgress;
 use crate::request::{Request, Requests};
 use crate::source::{Batch, Change, Diagnostic, Health, Source, SourceContext, SourceError};
@@ -96,6 +97,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         desired,
         subscriptions: Subscriptions::new(epoch.clone(), &config),
         destinations: DestinationChannels::new(config.limits.destinations),
+        outside: OutsidePods::new(&config),
         engine: Engine::new(config),
         synced,
         seen,
@@ -128,6 +130,7 @@ struct IndexTask {
     desired: DesiredTracker,
     subscriptions: Subscriptions,
     destinations: DestinationChannels,
+    outside: OutsidePods,
     synced: watch::Sender<bool>,
     seen: watch::Sender<Arc<SourceProgress>>,
     changed: watch::Sender<u64>,
@@ -178,6 +181,7 @@ impl IndexTask {
         self.subscriptions.publish(&mut self.engine, &changes);
         self.destinations.publish(&mut self.engine, &changes.destinations);
         self.measured(batch, before, (began, resolved));
+        self.metrics.pods_outside(self.outside.note(batch));
         self.desired.note(&changes);
         if changes.conditions {
             self.changed.send_modify(|count| *count = count.saturating_add(1));
@@ -224,8 +228,8 @@ impl IndexTask {
             Request::Port(key, port, reply) => {
                 _ = reply.send(self.subscriptions.port(&mut self.engine, &key, port));
             }
-            Request::Destination(question, reply) => {
-                _ = reply.send(self.destinations.follow(&mut self.engine, question));
+            Request::Destination(question, client, reply) => {
+                _ = reply.send(self.destinations.follow(&mut self.engine, question, client));
                 if self.destinations.is_full() {
                     self.sweep();
                 }

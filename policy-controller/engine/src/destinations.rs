@@ -1,5 +1,6 @@
 //! The handle on destinations: what addresses and ports lead to.
 
+use crate::destination_shares::DestinationClient;
 use crate::latest::Latest;
 use crate::publish::LookupError;
 use crate::publish::destination::{
@@ -8,6 +9,7 @@ use crate::publish::destination::{
 };
 use crate::request::{Request, Requests};
 use policy_core::{ServiceName, WorkloadKey, fold_mapped};
+use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -15,17 +17,28 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Destinations {
     requests: Requests,
+    client: DestinationClient,
 }
 
 impl Destinations {
-    /// Creates a handle on the task that answers these requests.
+    /// Creates a handle on the task that answers these requests. What is followed by it counts for
+    /// nobody in particular.
     pub fn new(requests: Requests) -> Self {
-        Self { requests }
+        let address = Ipv4Addr::UNSPECIFIED.into();
+        Self { requests, client: DestinationClient { group: "".into(), address } }
+    }
+
+    /// Returns the handle by which a client follows destinations. Where all clients together may follow
+    /// no more, those that hold most give way, and what they followed closes.
+    #[must_use]
+    pub fn of(&self, client: DestinationClient) -> Self {
+        Self { requests: self.requests.clone(), client }
     }
 
     /// Follows what an address and port lead to. The channel holds the answer at the time of the
-    /// call and each one that differs. It closes only when the controller ends: an address that
-    /// nobody holds is an answer.
+    /// call and each one that differs; an address that nobody holds is an answer. It closes when the
+    /// controller ends, and when the client it counts for has to give way: ask again, and the answer
+    /// tells.
     ///
     /// # Errors
     /// `NotSynced`, `OutboundOff`, `TooManyDestinations` and `Stopped`.
@@ -63,7 +76,9 @@ impl Destinations {
         &self,
         question: DestinationQuestion,
     ) -> Result<Latest<Arc<PublishedDestination>>, LookupError> {
-        let answer = self.requests.call(|reply| Request::Destination(question, reply)).await;
+        let client = self.client.clone();
+        let answer =
+            self.requests.call(|reply| Request::Destination(question, client, reply)).await;
         answer.ok_or(LookupError::Stopped)?
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::config::ControllerConfig;
 use crate::destination_channels::DestinationChannels;
+use crate::destination_shares::DestinationClient;
 use crate::engine::Engine;
 use crate::latest::Latest;
 use crate::publish::destination::{DestinationQuestion, PublishedDestination};
@@ -126,7 +127,20 @@ impl History {
         &mut self,
         question: &DestinationQuestion,
     ) -> Result<Latest<Arc<PublishedDestination>>, LookupError> {
-        let followed = self.destinations.follow(&mut self.engine, question.clone());
+        let address = std::net::Ipv4Addr::UNSPECIFIED.into();
+        self.follow_destination_of(question, DestinationClient { group: "".into(), address })
+    }
+
+    /// The same for a client.
+    ///
+    /// # Errors
+    /// `OutboundOff` and `TooManyDestinations`.
+    pub fn follow_destination_of(
+        &mut self,
+        question: &DestinationQuestion,
+        client: DestinationClient,
+    ) -> Result<Latest<Arc<PublishedDestination>>, LookupError> {
+        let followed = self.destinations.follow(&mut self.engine, question.clone(), client);
         if self.destinations.is_full() {
             self.sweep();
         }

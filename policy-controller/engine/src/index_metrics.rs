@@ -67,6 +67,7 @@ pub struct IndexMetrics {
     claims: Family<StateLabels, Gauge>,
     denied_rules: Gauge,
     orphans: Gauge,
+    pods_outside: Gauge,
 }
 
 impl Default for IndexMetrics {
@@ -85,6 +86,7 @@ impl Default for IndexMetrics {
             claims: Family::default(),
             denied_rules: Gauge::default(),
             orphans: Gauge::default(),
+            pods_outside: Gauge::default(),
         }
     }
 }
@@ -126,6 +128,8 @@ impl IndexMetrics {
         registry.register(name, help, self.denied_rules.clone());
         let Metric { name, help, .. } = names::INDEX_ORPHANS;
         registry.register(name, help, self.orphans.clone());
+        let Metric { name, help, .. } = names::INDEX_PODS_OUTSIDE;
+        registry.register(name, help, self.pods_outside.clone());
     }
 
     /// Records a batch: the number of changes, and the duration of each stage.
@@ -162,6 +166,11 @@ impl IndexMetrics {
         }
         set(&self.denied_rules, counts.denied);
         set(&self.orphans, counts.orphans);
+    }
+
+    /// Records the number of pods with an address that no sidecar looks up.
+    pub(crate) fn pods_outside(&self, number: usize) {
+        set(&self.pods_outside, number);
     }
 
     /// Counts the objects of these kinds and namespaces again.

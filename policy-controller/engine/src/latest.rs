@@ -134,6 +134,11 @@ impl<T: Clone> Sender<T> {
         self.0.lock().receivers > 0
     }
 
+    /// True if there is more than one receiver.
+    pub fn has_several_receivers(&self) -> bool {
+        self.0.lock().receivers > 1
+    }
+
     /// Number of receivers.
     #[cfg(any(test, feature = "testing"))]
     pub fn receivers(&self) -> usize {

@@ -23,6 +23,8 @@ policy_core::metrics! {
         "Rules of InboundRoutes whose path is denied, if only on some hosts: refused, or without a Server";
     INDEX_ORPHANS = "policy_index_orphans", "",
         "InboundRoutes to which no root delegates";
+    INDEX_PODS_OUTSIDE = "policy_index_pods_outside_networks", "",
+        "Pods with a sidecar and an address that no sidecar looks up, because it is outside the configured networks: what others send there leaves in plaintext";
     INDEX_BATCH_CHANGES = "policy_index_batch_changes", "", "Changes per batch, which is applied as one transaction";
     INDEX_SECONDS = "policy_index_seconds", "stage",
         "Time that a batch of changes takes: resolve (index, resolve and compile) and publish";

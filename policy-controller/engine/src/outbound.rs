@@ -1,5 +1,6 @@
 //! Configuration of outbound discovery: whose workloads and machines count as in the mesh.
 
+use ipnet::IpNet;
 use policy_crds::is_dns_name;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,6 +15,10 @@ pub struct OutboundConfig {
     /// Namespaces whose ExternalWorkloads count by their addresses, outside the cluster networks.
     /// All others count as endpoints of Services of their own namespace alone.
     pub external_workload_namespaces: BTreeSet<Arc<str>>,
+    /// Networks whose addresses sidecars look up; empty: the cluster networks.
+    pub networks: Vec<IpNet>,
+    /// Former trust domains of this mesh, which the marks of pods from before the change still state.
+    pub former_trust_domains: BTreeSet<Arc<str>>,
 }
 
 /// Another control plane, whose roots of trust this one shares. It is a pledge of the operator:
@@ -41,7 +46,13 @@ impl OutboundConfig {
         let peers = peers.map(|name| ("outbound peers", name));
         let external = self.external_workload_namespaces.iter();
         let external = external.map(|name| ("external workload namespaces", name));
-        peers.chain(external).find(|(_, name)| !is_dns_name(name))
+        let former = self.former_trust_domains.iter().map(|name| ("former trust domains", name));
+        peers.chain(external).chain(former).find(|(_, name)| !is_dns_name(name))
+    }
+
+    /// The trust domains of other meshes and of former times.
+    pub(crate) fn trust_domains(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.peers.iter().map(|peer| &peer.trust_domain).chain(&self.former_trust_domains)
     }
 
     /// The first namespace that several peers state, if there is any.

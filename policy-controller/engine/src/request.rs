@@ -6,6 +6,7 @@
 
 use crate::desired::DesiredDelta;
 use crate::desired_conditions::DesiredConditionTable;
+use crate::destination_shares::DestinationClient;
 use crate::latest::Latest;
 use crate::publish::destination::{ClientPlace, DestinationQuestion, PublishedDestination};
 use crate::publish::{LookupError, PortPolicy, PublishedWorkload};
@@ -26,8 +27,8 @@ pub enum Request {
     Workload(WorkloadKey, Reply<PublishedWorkload>),
     /// Watch a port.
     Port(WorkloadKey, NonZeroU16, Reply<PortPolicy>),
-    /// Watch a destination.
-    Destination(DestinationQuestion, Reply<PublishedDestination>),
+    /// Watch a destination, which counts for a client.
+    Destination(DestinationQuestion, DestinationClient, Reply<PublishedDestination>),
     /// The place of a workload; nothing if it does not exist.
     ClientPlace(WorkloadKey, oneshot::Sender<Option<ClientPlace>>),
     /// Every workload there is.

@@ -95,8 +95,9 @@ impl CaContext {
         // Proxies ignore roots without an endorsement, in whatever namespace they are.
         let unsaid = failure.map(|why| ("*".to_owned(), format!("they are not endorsed: {why}")));
         published.pending.extend(unsaid);
-        let PublishResult { namespaces, restored, pending } = &published;
-        self.metrics.published(*namespaces, pending.len(), restored.len());
+        self.settle_refusals(bundle, &mut published);
+        let PublishResult { restored, pending, .. } = &published;
+        self.metrics.published(&published);
         let former = std::mem::replace(&mut self.propagation.bundle, bundle.to_owned());
         let same = former == bundle;
         // Only changes by others are reported, not those that follow from new roots.
@@ -110,8 +111,25 @@ impl CaContext {
         {
             tracing::warn!(namespace, why, "the roots could not be published");
         }
+        for (namespace, why) in &published.changing {
+            tracing::debug!(namespace, why, "a namespace that had the roots refuses them");
+        }
         self.propagation.pending.clone_from(pending);
         Ok(self.propagation.complete_for(same, &published, Instant::now()))
+    }
+
+    /// Decides which of the namespaces that refused the roots a rotation waits for, and reports those
+    /// that are left behind from now on.
+    fn settle_refusals(&mut self, bundle: &str, published: &mut PublishResult) {
+        let refusals = &mut self.propagation.refusals;
+        let newly_left = refusals.settle(bundle, self.roots.home(), published, Instant::now());
+        for (namespace, why) in newly_left {
+            let note = format!(
+                "namespace {namespace} keeps refusing the ConfigMap of roots and is left behind: a \
+                 rotation does not wait for it, and its pods do not get the next roots ({why})"
+            );
+            self.events.warn("RootsRefused", &note);
+        }
     }
 
     /// Signs with this authority from now on.

@@ -1,6 +1,7 @@
 //! Metrics of the issuer.
 
 use super::ca_secret::RotationPhase;
+use super::propagation::PublishResult;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -36,7 +37,7 @@ policy_core::metrics! {
             "1 for the state that the rotation of the authority is in: steady, staged or overlap";
         roots: Gauge = "issuer_roots", "Roots that are published";
         namespaces: Family<StateLabel, Gauge> = "issuer_roots_namespaces",
-            "Namespaces with the current roots published, and with them pending";
+            "Namespaces with the current roots published, with them pending, changing (they had them and another client keeps them from being restored), and left behind by repeated refusals";
         restored: Counter = "issuer_roots_restored",
             "ConfigMaps of roots that differed and were overwritten, after a rotation or a change by another client";
         failures: Family<ReasonLabel, Counter> = "issuer_failures",
@@ -79,11 +80,17 @@ impl IssuerMetrics {
 
     /// Sets the numbers of namespaces with and without the current roots, and counts overwritten
     /// ConfigMaps.
-    pub(super) fn published(&self, done: usize, pending: usize, restored: usize) {
-        for (state, count) in [("published", done), ("pending", pending)] {
+    pub(super) fn published(&self, published: &PublishResult) {
+        for (state, count) in [
+            ("published", published.namespaces.len()),
+            ("pending", published.pending.len()),
+            ("changing", published.changing.len()),
+            ("left_behind", published.left_behind.len()),
+        ] {
             let gauge = self.namespaces.get_or_create(&StateLabel { state });
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
+        let restored = published.restored.len();
         self.restored.inc_by(u64::try_from(restored).unwrap_or(u64::MAX));
     }
 

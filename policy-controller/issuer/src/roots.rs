@@ -3,25 +3,25 @@
 //!
 //! Namespaces with injection have the label that the controller maintains or the annotations that
 //! the label stands for. A pod may opt in on its own, so a namespace with an injected pod counts
-//! too. A ConfigMap that this control plane created is maintained in any namespace. None is ever
-//! deleted, because pods may have it mounted.
+//! too. A ConfigMap that this control plane created is maintained in any namespace. None is deleted,
+//! because pods may have it mounted, except to be created again at once where it is immutable.
 
 use super::authority::Authority;
 use super::bundle::{Bundle, signed_of};
 use super::endorse::{self, is_current, later};
 use super::error::CaError;
+use super::map_writer::{MapWriter, REQUEST_TIMEOUT, WriteResult};
 use super::propagation::PublishResult;
 use super::watch::{MetadataOnly, ObjectEvent, WholeObjects, list_and_watch};
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, PostParams};
+use kube::api::Api;
 use kube::{Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use policy_tls::identity::SignedRoots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use tokio::sync::Notify;
 
 /// Default name of the ConfigMap of the roots.
@@ -36,18 +36,8 @@ const LINKERD_INJECT: &str = "linkerd.io/inject";
 /// The label selector of injected pods.
 const INJECTED: &str = "portcullis.dev/proxy=injected";
 
-/// The label of ConfigMaps with the namespace of the control plane whose roots they hold.
-const CONTROL_PLANE: &str = "portcullis.dev/control-plane-ns";
-
 /// Maximum number of concurrent writes.
 const CONCURRENT_WRITES: usize = 8;
-
-/// Timeout of a request to the API server.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-
-const CONFLICT: u16 = 409;
-const NOT_FOUND: u16 = 404;
-const FORBIDDEN: u16 = 403;
 
 /// The namespaces in which roots are published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,9 +72,7 @@ struct NamespaceState {
 /// Publishes roots; clones share the cache.
 #[derive(Clone)]
 pub struct Roots {
-    client: Client,
-    name: String,
-    home: String,
+    writer: MapWriter,
     to: RootsScope,
     cache: Arc<Mutex<RootsCache>>,
     changed: Arc<Notify>,
@@ -92,25 +80,21 @@ pub struct Roots {
 
 impl std::fmt::Debug for Roots {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Roots").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Roots").field("name", &self.writer.name).finish_non_exhaustive()
     }
-}
-
-/// Result of writing one ConfigMap.
-enum WriteResult {
-    Created(ConfigMap),
-    Restored(ConfigMap),
-    /// The namespace is deleted or terminating.
-    NamespaceGone,
-    Failed(String),
 }
 
 impl Roots {
     /// Publishes in ConfigMaps called `name`, among them the one in the control plane's namespace
     /// `home`.
     pub(super) fn new(client: Client, name: &str, home: &str, to: RootsScope) -> Self {
-        let (name, home) = (name.to_owned(), home.to_owned());
-        Self { client, name, home, to, cache: Arc::default(), changed: Arc::default() }
+        let writer = MapWriter { client, name: name.to_owned(), home: home.to_owned() };
+        Self { writer, to, cache: Arc::default(), changed: Arc::default() }
+    }
+
+    /// Returns the control plane's own namespace.
+    pub(super) fn home(&self) -> &String {
+        &self.writer.home
     }
 
     /// Waits until a ConfigMap may have to be written.
@@ -129,10 +113,10 @@ impl Roots {
         if matches!(self.to, RootsScope::Named(_)) {
             return std::future::pending().await;
         }
-        let namespaces = MetadataOnly::<Namespace>(Api::all(self.client.clone()));
-        let pods = MetadataOnly::<Pod>(Api::all(self.client.clone()));
-        let maps = WholeObjects::<ConfigMap>(Api::all(self.client.clone()));
-        let named = format!("metadata.name={}", self.name);
+        let namespaces = MetadataOnly::<Namespace>(Api::all(self.writer.client.clone()));
+        let pods = MetadataOnly::<Pod>(Api::all(self.writer.client.clone()));
+        let maps = WholeObjects::<ConfigMap>(Api::all(self.writer.client.clone()));
+        let named = format!("metadata.name={}", self.writer.name);
         tokio::join!(
             list_and_watch("namespaces", namespaces, (None, None), |event| self.namespace(event)),
             list_and_watch("injected pods", pods, (None, Some(INJECTED)), |event| self.pod(event)),
@@ -228,9 +212,10 @@ impl Roots {
         if let Some(current) = self.still_current(bundle, authority, now) {
             return Ok(current);
         }
-        let home: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.home);
-        let found = tokio::time::timeout(REQUEST_TIMEOUT, home.get_opt(&self.name));
-        let found = found.await.map_err(|_| CaError::Timeout)??.filter(|map| self.is_ours(map));
+        let home = self.writer.maps(self.home());
+        let found = tokio::time::timeout(REQUEST_TIMEOUT, home.get_opt(&self.writer.name));
+        let found = found.await.map_err(|_| CaError::Timeout)??;
+        let found = found.filter(|map| self.writer.is_ours(map));
         let there = found.as_ref().and_then(signed_of);
         let known = later(there, self.cache.lock().signed.clone());
         let document = match known {
@@ -242,12 +227,18 @@ impl Roots {
         };
         let copy = Bundle { bundle: bundle.to_owned(), signed: Some(endorse::encode(&document)) };
         if !found.as_ref().is_some_and(|map| copy.is(map)) {
-            match self.write(&self.home, found, &copy).await {
+            match self.writer.write(self.home(), found, &copy).await {
                 WriteResult::Created(map) | WriteResult::Restored(map) => {
-                    self.cache.lock().maps.insert(self.home.clone(), map);
+                    self.cache.lock().maps.insert(self.home().clone(), map);
                 }
-                WriteResult::NamespaceGone => return Err(CaError::Contended),
-                WriteResult::Failed(why) => return Err(CaError::Roots(why)),
+                WriteResult::Missing => {
+                    self.forget(self.home());
+                    return Err(CaError::Contended);
+                }
+                WriteResult::Terminating => return Err(CaError::Contended),
+                WriteResult::Refused(why) | WriteResult::Failed(why) => {
+                    return Err(CaError::Roots(why));
+                }
             }
         }
         let mut cache = self.cache.lock();
@@ -267,7 +258,7 @@ impl Roots {
         let document = cache.signed.as_ref()?;
         let signed = Some(endorse::encode(document));
         let wanted = Bundle { bundle: bundle.to_owned(), signed };
-        let there = cache.maps.get(&self.home).is_some_and(|map| wanted.is(map));
+        let there = cache.maps.get(self.home()).is_some_and(|map| wanted.is(map));
         (there && is_current(document, bundle, authority, now)).then_some(wanted)
     }
 
@@ -275,7 +266,7 @@ impl Roots {
     /// published ConfigMaps stay as they are.
     pub(super) fn last_endorsed(&self, bundle: &str) -> Option<Bundle> {
         let cache = self.cache.lock();
-        let home = cache.maps.get(&self.home).filter(|map| self.is_ours(map));
+        let home = cache.maps.get(self.home()).filter(|map| self.writer.is_ours(map));
         let document = later(home.and_then(signed_of), cache.signed.clone())?;
         Some(Bundle { bundle: bundle.to_owned(), signed: Some(endorse::encode(&document)) })
     }
@@ -287,7 +278,7 @@ impl Roots {
         }
         let (right, wrong) = self.compare(copy);
         let writing = futures_util::stream::iter(wrong).map(|(namespace, map)| async move {
-            let written = self.write(&namespace, map, copy).await;
+            let written = self.writer.write(&namespace, map, copy).await;
             (namespace, written)
         });
         let written: Vec<_> = writing.buffer_unordered(CONCURRENT_WRITES).collect().await;
@@ -295,15 +286,18 @@ impl Roots {
         for (namespace, written) in written {
             match written {
                 WriteResult::Created(map) => {
-                    self.cache.lock().maps.insert(namespace, map);
-                    published.namespaces = published.namespaces.saturating_add(1);
+                    self.cache.lock().maps.insert(namespace.clone(), map);
+                    published.namespaces.insert(namespace);
                 }
                 WriteResult::Restored(map) => {
                     self.cache.lock().maps.insert(namespace.clone(), map);
-                    published.namespaces = published.namespaces.saturating_add(1);
-                    published.restored.push(namespace);
+                    published.restored.push(namespace.clone());
+                    published.namespaces.insert(namespace);
                 }
-                WriteResult::NamespaceGone => {}
+                // The watch reports it, and the ConfigMap is created again.
+                WriteResult::Missing => self.forget(&namespace),
+                WriteResult::Terminating => {}
+                WriteResult::Refused(why) => published.refused.push((namespace, why)),
                 WriteResult::Failed(why) => published.pending.push((namespace, why)),
             }
         }
@@ -314,40 +308,43 @@ impl Roots {
         published
     }
 
-    /// Returns the number of namespaces with these roots, and the others with their current
-    /// ConfigMap.
-    fn compare(&self, copy: &Bundle) -> (usize, Vec<(String, Option<ConfigMap>)>) {
+    /// Forgets a ConfigMap that was deleted since it was cached.
+    fn forget(&self, namespace: &str) {
+        self.cache.lock().maps.remove(namespace);
+        self.changed.notify_one();
+    }
+
+    /// Returns the namespaces with these roots, and the others with their current ConfigMap.
+    fn compare(&self, copy: &Bundle) -> (BTreeSet<String>, Vec<(String, Option<ConfigMap>)>) {
         let cache = self.cache.lock();
-        let mut wanted: BTreeSet<&str> = [self.home.as_str()].into();
+        let mut wanted: BTreeSet<&str> = [self.home().as_str()].into();
         let asking = cache.namespaces.iter().filter(|(_, state)| state.wants_roots);
         wanted.extend(asking.map(|(name, _)| name.as_str()));
         wanted.extend(cache.pods.keys().map(String::as_str));
         if let RootsScope::Named(namespaces) = &self.to {
             wanted.extend(namespaces.iter().map(String::as_str));
         }
-        let ours = cache.maps.iter().filter(|(_, map)| self.is_ours(map));
+        let ours = cache.maps.iter().filter(|(_, map)| self.writer.is_ours(map));
         wanted.extend(ours.map(|(name, _)| name.as_str()));
         let terminating =
             |name: &str| cache.namespaces.get(name).is_some_and(|state| state.terminating);
-        let (mut right, mut wrong) = (0_usize, Vec::new());
+        let (mut right, mut wrong) = (BTreeSet::new(), Vec::new());
         for name in wanted.into_iter().filter(|name| !terminating(name)) {
             match cache.maps.get(name) {
-                Some(map) if copy.is(map) && self.is_ours(map) => right = right.saturating_add(1),
+                Some(map) if copy.is(map) && self.writer.is_ours(map) => {
+                    right.insert(name.to_owned());
+                }
                 other => wrong.push((name.to_owned(), other.cloned())),
             }
         }
         (right, wrong)
     }
 
-    /// True if the ConfigMap belongs to this control plane and not to another one of the cluster.
-    fn is_ours(&self, map: &ConfigMap) -> bool {
-        map.labels().get(CONTROL_PLANE) == Some(&self.home)
-    }
-
     async fn fetch(&self, namespaces: &BTreeSet<String>) {
-        for namespace in namespaces.iter().chain([&self.home]) {
-            let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-            let found = tokio::time::timeout(REQUEST_TIMEOUT, api.get_opt(&self.name)).await;
+        for namespace in namespaces.iter().chain([self.home()]) {
+            let maps = self.writer.maps(namespace);
+            let found =
+                tokio::time::timeout(REQUEST_TIMEOUT, maps.get_opt(&self.writer.name)).await;
             let mut cache = self.cache.lock();
             match found {
                 Ok(Ok(Some(map))) => _ = cache.maps.insert(namespace.clone(), map),
@@ -356,63 +353,6 @@ impl Roots {
                 Ok(Err(_)) | Err(_) => {}
             }
         }
-    }
-
-    async fn write(
-        &self,
-        namespace: &str,
-        existing: Option<ConfigMap>,
-        copy: &Bundle,
-    ) -> WriteResult {
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        let (exists, map) = (existing.is_some(), self.map_of(existing, copy));
-        let params = PostParams::default();
-        let writing = async {
-            match exists {
-                // With the resourceVersion that was read: a concurrent write by another client is a
-                // conflict.
-                true => api.replace(&self.name, &params, &map).await,
-                false => api.create(&params, &map).await,
-            }
-        };
-        match tokio::time::timeout(REQUEST_TIMEOUT, writing).await {
-            Ok(Ok(map)) if exists => WriteResult::Restored(map),
-            Ok(Ok(map)) => WriteResult::Created(map),
-            Ok(Err(kube::Error::Api(status))) => self.refused(namespace, &status),
-            Ok(Err(error)) => WriteResult::Failed(error.to_string()),
-            Err(_) => WriteResult::Failed("the API server did not respond in time".to_owned()),
-        }
-    }
-
-    fn refused(&self, namespace: &str, status: &kube::core::Status) -> WriteResult {
-        let ending = status.code == FORBIDDEN && status.message.contains("being terminated");
-        match status.code {
-            NOT_FOUND => {
-                // Deleted since it was cached; the watch reports that, and the ConfigMap is created
-                // again.
-                self.cache.lock().maps.remove(namespace);
-                self.changed.notify_one();
-                WriteResult::NamespaceGone
-            }
-            FORBIDDEN if ending => WriteResult::NamespaceGone,
-            CONFLICT => {
-                WriteResult::Failed("write conflict (409), another client changed it".to_owned())
-            }
-            _ => WriteResult::Failed(status.message.clone()),
-        }
-    }
-
-    /// Returns the ConfigMap as it should be: other data is removed, labels and annotations of
-    /// other clients are kept.
-    fn map_of(&self, existing: Option<ConfigMap>, copy: &Bundle) -> ConfigMap {
-        let mut metadata = existing.map(|existing| existing.metadata).unwrap_or_else(|| {
-            ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() }
-        });
-        let labels = metadata.labels.get_or_insert_default();
-        labels.insert("app.kubernetes.io/managed-by".to_owned(), "portcullis-issuer".to_owned());
-        labels.insert(CONTROL_PLANE.to_owned(), self.home.clone());
-        metadata.managed_fields = None;
-        ConfigMap { metadata, data: Some(copy.data()), ..ConfigMap::default() }
     }
 }
 

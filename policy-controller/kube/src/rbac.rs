@@ -85,7 +85,8 @@ const NAMESPACE: &[Rule] = &[
 ];
 
 /// The issuer, in the whole cluster: it reviews the tokens of clients, and writes the roots to the
-/// namespaces of pods that need them.
+/// namespaces of pods that need them. A ConfigMap that is immutable can only be deleted and created
+/// again.
 const ISSUER_CLUSTER: &[Rule] = &[
     TOKEN_REVIEWS,
     rule("", &["namespaces"], &["list", "watch"]),
@@ -93,14 +94,14 @@ const ISSUER_CLUSTER: &[Rule] = &[
     rule("", &["configmaps"], &["create"]),
     Rule {
         names: &[TRUST_ROOTS],
-        ..rule("", &["configmaps"], &["get", "list", "watch", "update"])
+        ..rule("", &["configmaps"], &["get", "list", "watch", "update", "delete"])
     },
 ];
 
 /// The issuer, in each namespace of its flag.
 const ISSUER_NAMESPACE: &[Rule] = &[
     rule("", &["configmaps"], &["create"]),
-    Rule { names: &[TRUST_ROOTS], ..rule("", &["configmaps"], &["get", "update"]) },
+    Rule { names: &[TRUST_ROOTS], ..rule("", &["configmaps"], &["get", "update", "delete"]) },
 ];
 
 /// The issuer, in the namespace of the control plane.

@@ -1,7 +1,7 @@
 //! Flags about the destinations of outbound connections.
 
 use super::choice::Toggle;
-use super::value::{ParseResult, items, label, labels, name};
+use super::value::{ParseResult, items, label, labels, name, names};
 use clap::Args;
 use policy_engine::outbound::{OutboundConfig, OutboundPeer};
 use std::collections::BTreeSet;
@@ -28,6 +28,12 @@ pub struct DestinationArgs {
     /// endpoints of Services of their own namespace alone [default: none].
     #[arg(long, value_name = "NAMESPACES", value_parser = labels::<Arc<str>>)]
     pub external_workload_namespaces: Option<BTreeSet<Arc<str>>>,
+
+    /// Former values of --identity-domain, separated by commas, that the identity in a pod's annotation
+    /// portcullis.dev/sidecar may end in besides: while pods from before a change run. A pod whose
+    /// annotation names another trust domain is not reached by clients in the mesh [default: none].
+    #[arg(long, value_name = "NAMES", value_parser = names::<Arc<str>>)]
+    pub former_trust_domains: Option<BTreeSet<Arc<str>>>,
 }
 
 /// Another control plane, as written.
@@ -51,6 +57,8 @@ impl DestinationArgs {
                 .external_workload_namespaces
                 .clone()
                 .unwrap_or_default(),
+            networks: Vec::new(),
+            former_trust_domains: self.former_trust_domains.clone().unwrap_or_default(),
         })
     }
 
@@ -129,6 +137,7 @@ mod tests {
             "--outbound-peers=shared-roots=true, namespace=other, trust-domain=example.org",
             "--outbound-peers=namespace=strange,trust-domain=example.org,shared-roots=false",
             "--external-workload-namespaces=vms,databases",
+            "--former-trust-domains=old.example.org",
         ];
         let peer = |namespace: &str, trust_domain: &str| OutboundPeer {
             namespace: namespace.into(),
@@ -137,6 +146,8 @@ mod tests {
         let expected = OutboundConfig {
             peers: [peer("linkerd", "cluster.local"), peer("other", "example.org")].into(),
             external_workload_namespaces: ["databases".into(), "vms".into()].into(),
+            networks: Vec::new(),
+            former_trust_domains: ["old.example.org".into()].into(),
         };
         assert_eq!(settings(&flags), Ok(expected));
     }

@@ -15,6 +15,7 @@ use policy_engine::config::{
     ControllerConfig, KubeletExemption, Limits, Namespaces, PodGateways, ProbeRoutes,
     ReferenceGrants,
 };
+use policy_engine::outbound::OutboundConfig;
 use policy_kube::lease::LeaseSettings;
 use policy_kube::source::{KubernetesConfig, Scope};
 use policy_kube::status::StatusSettings;
@@ -249,7 +250,12 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
             Some(_) => Namespaces::Optional,
             None => Namespaces::Required,
         },
-        outbound: args.destinations.settings(args.kubernetes.watch_namespace.is_none()),
+        outbound: args.destinations.settings(args.kubernetes.watch_namespace.is_none()).map(
+            |settings| {
+                let networks = args.injector.injector_outbound_networks.clone();
+                OutboundConfig { networks, ..settings }
+            },
+        ),
         limits: Limits {
             undeclared_ports_per_workload: args.serve.max_undeclared_ports,
             file_bytes: args.serve.max_file_bytes,

@@ -54,6 +54,11 @@ pub(super) fn name<T: for<'a> From<&'a str>>(value: &str) -> ParseResult<T> {
     is_dns_name(value).then(|| value.into()).ok_or_else(|| expected.to_owned())
 }
 
+/// Names of several labels, separated by commas.
+pub(super) fn names<T: for<'a> From<&'a str> + Ord>(list: &str) -> ParseResult<BTreeSet<T>> {
+    items(list).map(name).collect()
+}
+
 /// Host names, `*.` in front of one means every host below it; separated by commas.
 pub(super) fn hosts(list: &str) -> ParseResult<BTreeSet<HostPattern>> {
     let host = |text: &str| {

@@ -18,6 +18,7 @@ mod configuration;
 mod container;
 mod control_plane;
 mod diff;
+mod difference;
 mod dry_run;
 mod effective_config;
 mod element;

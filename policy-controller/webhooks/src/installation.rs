@@ -62,10 +62,19 @@ pub(crate) fn client_config(installation: &Installation, path: &str) -> WebhookC
 
 /// Returns the rule of webhooks for new pods.
 pub(crate) fn created_pods() -> RuleWithOperations {
+    pods_that("CREATE")
+}
+
+/// Returns the rule of webhooks for pods that are changed themselves, without their subresources.
+pub(crate) fn updated_pods() -> RuleWithOperations {
+    pods_that("UPDATE")
+}
+
+fn pods_that(operation: &str) -> RuleWithOperations {
     RuleWithOperations {
         api_groups: Some(vec![String::new()]),
         api_versions: Some(vec!["v1".to_owned()]),
-        operations: Some(vec!["CREATE".to_owned()]),
+        operations: Some(vec![operation.to_owned()]),
         resources: Some(vec!["pods".to_owned()]),
         scope: Some("Namespaced".to_owned()),
     }

@@ -5,6 +5,7 @@ mod away;
 mod crowd;
 mod crowded;
 mod external;
+mod images;
 mod labels;
 mod lacking;
 mod pods;

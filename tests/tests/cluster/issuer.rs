@@ -3,6 +3,7 @@
 
 pub(crate) mod ask;
 pub(crate) mod followed;
+mod refusing;
 
 use ask::{AUDIENCE, Issuer, identity, request, token};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};

@@ -112,7 +112,7 @@ mod tests {
             affinity: None,
             endpoints: endpoints.iter().map(endpoint).collect(),
         });
-        Arc::new(PublishedDestination { destination, needs: ScopeKind::All })
+        Arc::new(PublishedDestination { destination, needs: ScopeKind::All, is_pending: false })
     }
 
     /// A message for each endpoint; of a change, for each new one.

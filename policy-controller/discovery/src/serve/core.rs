@@ -6,9 +6,12 @@ use super::caller::ConnectionInfo;
 use super::config::ServeConfig;
 use super::metrics::ServeMetrics;
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
+use policy_engine::DestinationClient;
 use policy_engine::handles::Policies;
 use policy_server::log::ClientLines;
-use policy_server::{Allowance, AllowancePermit, Limit, Limiter, Peer, SharedCapacity};
+use policy_server::{
+    Allowance, AllowancePermit, ClientGroup, Limit, Limiter, Peer, SharedCapacity,
+};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tonic::Status;
@@ -32,6 +35,15 @@ pub(crate) struct Core {
     pub(super) lists: Limit<Peer>,
     /// Numbers of native streams.
     pub(super) sessions: AtomicU64,
+}
+
+/// Returns what the destinations that a peer follows count for.
+pub(super) fn destination_client(peer: &Peer) -> DestinationClient {
+    let group = match ClientGroup::of(peer) {
+        ClientGroup::Identity(identity) => identity,
+        ClientGroup::Network(address) => address.to_string().into(),
+    };
+    DestinationClient { group, address: peer.address }
 }
 
 /// Lists of everything that one peer's holds may cause: in a row, and after how long one more. What a

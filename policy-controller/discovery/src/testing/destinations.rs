@@ -37,7 +37,8 @@ impl DestinationIndex {
 
     /// Sets what an address leads to, for all clients.
     pub fn set(&self, address: &str, destination: Destination) {
-        let published = PublishedDestination { destination, needs: ScopeKind::All };
+        let published =
+            PublishedDestination { destination, needs: ScopeKind::All, is_pending: false };
         self.publish(address, DestinationScope::All, published);
     }
 
@@ -69,6 +70,11 @@ impl DestinationIndex {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
+    /// Closes what is followed of an address, for the clients of a scope, as if others needed the room.
+    pub fn close(&self, address: &str, scope: DestinationScope) {
+        self.channels.lock().remove(&question(address, scope));
+    }
+
     /// Sets where a workload is.
     pub fn put(&self, key: &WorkloadKey, place: ClientPlace) {
         self.places.lock().insert(key.clone(), place);
@@ -92,7 +98,11 @@ impl DestinationIndex {
         let mut channels = self.channels.lock();
         let nobody = || {
             let (destination, needs) = (Destination::Unknown, ScopeKind::All);
-            latest::channel(Arc::new(PublishedDestination { destination, needs }))
+            latest::channel(Arc::new(PublishedDestination {
+                destination,
+                needs,
+                is_pending: false,
+            }))
         };
         act(channels.entry(question.clone()).or_insert_with(nobody))
     }

@@ -183,7 +183,7 @@ impl Index {
                 _ = reply.send(port);
             }
             Request::Workloads(reply) => _ = reply.send(workloads.keys().cloned().collect()),
-            Request::Destination(question, reply) => {
+            Request::Destination(question, _, reply) => {
                 _ = reply.send(ready.and_then(|()| self.destinations.follow(&question)));
             }
             Request::ClientPlace(key, reply) => _ = reply.send(self.destinations.place(&key)),

@@ -62,7 +62,8 @@ fn listed(resource: &Resource) -> (&'static str, &[IdentityMatch]) {
 /// Splits an identity of a ServiceAccount, or a suffix of such identities, into the part that names
 /// the account, and the end.
 fn of_an_account(text: &str, is_end: bool) -> Option<(&str, &str)> {
-    let found = text.find(&format!(".{ACCOUNT_INFIX}")).map(|at| at.saturating_add(1));
+    // The last one: the name of an account may contain the same words.
+    let found = text.rfind(&format!(".{ACCOUNT_INFIX}")).map(|at| at.saturating_add(1));
     let found = found.or_else(|| text.starts_with(ACCOUNT_INFIX).then_some(0));
     let end = found.map(|at| at.saturating_add(ACCOUNT_INFIX.len()));
     let short = "identity.";
@@ -92,6 +93,7 @@ mod tests {
             "*.cluster.local",
             "*.local",
             "vm.machines.cluster.local",
+            "a.serviceaccount.identity.b.shop.serviceaccount.identity.portcullis.cluster.local",
             "spiffe://example.org/vm",
         ] {
             assert_eq!(message_about(identity), None, "{identity}");

@@ -244,6 +244,12 @@ impl<'a> Context<'a> {
         listed.into_iter()
     }
 
+    /// The version up to which the objects of a kind are known; `None`: versions are not stated.
+    pub(crate) fn version(&mut self, kind: Kind) -> Option<u64> {
+        self.read(Input::Version(kind));
+        self.index.version(kind)
+    }
+
     /// The objects on an edge.
     pub(crate) fn edge(&mut self, edge: Edge) -> Vec<&'a ObjectKey> {
         let members = self.index.edge(&edge).collect();

@@ -36,7 +36,8 @@ impl Index {
     pub(crate) fn apply(&mut self, batch: &Batch) -> Touched {
         let mut touched = Touched::new();
         if batch.epoch.is_some() {
-            self.versions = Arc::default();
+            let read = std::mem::take(&mut self.versions);
+            touched.extend(read.keys().map(|kind| Input::Version(*kind)));
         }
         for change in &batch.changes {
             match change {
@@ -49,7 +50,10 @@ impl Index {
             let versions = Arc::make_mut(&mut self.versions);
             for (kind, version) in &batch.versions {
                 let read = versions.entry(*kind).or_default();
-                read.last = read.last.max(Some(*version));
+                if read.last < Some(*version) {
+                    read.last = Some(*version);
+                    touched.insert(Input::Version(*kind));
+                }
                 if std::mem::take(&mut read.unversioned) || read.changed.is_none() {
                     read.changed = read.last;
                 }

@@ -18,6 +18,8 @@ pub(crate) enum Input {
     List(Kind, Arc<str>),
     /// The objects on an edge, and their content.
     Edge(Edge),
+    /// The version up to which the objects of a kind are known.
+    Version(Kind),
 }
 
 impl Input {
@@ -25,7 +27,7 @@ impl Input {
     pub(crate) fn kinds(&self) -> KindSet {
         match self {
             Self::Object(key) => KindSet::of(key.kind),
-            Self::List(kind, _) => KindSet::of(*kind),
+            Self::List(kind, _) | Self::Version(kind) => KindSet::of(*kind),
             Self::Edge(edge) => edge.kinds(),
         }
     }
@@ -60,6 +62,8 @@ pub(crate) enum Edge {
     /// What states this address as its own: Services, live pods with a network of their own,
     /// ExternalWorkloads and nodes.
     Address(IpAddr),
+    /// The EndpointSlices that say that this address is a pod's.
+    PodEndpoint(IpAddr),
     /// The EndpointSlices of the Service of this namespace and name.
     Slices(Arc<str>, Arc<str>),
 }
@@ -78,7 +82,7 @@ impl Edge {
             | Self::Serves(_)
             | Self::AnyServes(_) => KindSet::of(Kind::InboundRoute),
             Self::Address(_) => *WITH_ADDRESSES,
-            Self::Slices(..) => KindSet::of(Kind::EndpointSlice),
+            Self::Slices(..) | Self::PodEndpoint(_) => KindSet::of(Kind::EndpointSlice),
         }
     }
 
@@ -189,10 +193,12 @@ pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
         edges.insert(Edge::Host(host));
     }
     edges.extend(addresses(object).map(|address| Edge::Address(fold_mapped(address))));
-    if let Body::Valid(Resource::EndpointSlice(EndpointSlice { service: Some(service), .. })) =
-        &object.body
-    {
-        edges.insert(Edge::Slices(key.namespace.clone(), service.clone()));
+    if let Body::Valid(Resource::EndpointSlice(slice)) = &object.body {
+        let EndpointSlice { service, endpoints, .. } = slice;
+        let of = service.iter();
+        edges.extend(of.map(|service| Edge::Slices(key.namespace.clone(), service.clone())));
+        let pods = endpoints.iter().filter(|endpoint| endpoint.pod.is_some());
+        edges.extend(pods.map(|endpoint| Edge::PodEndpoint(fold_mapped(endpoint.address))));
     }
     edges
 }

@@ -59,6 +59,9 @@ pub struct PublishedDestination {
     /// client's own place of this kind gives the answer that counts. A client that has no such
     /// place goes by the answer for all.
     pub needs: ScopeKind,
+    /// True while the answer is not to be given: a slice says that the address is a pod's, and pods of
+    /// that time are not known yet.
+    pub is_pending: bool,
 }
 
 /// The place of a client, by which its scopes are made.

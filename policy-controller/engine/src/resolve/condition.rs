@@ -13,7 +13,7 @@ use super::requests::condition::{binding_acceptance, class_acceptance, faults, g
 use super::requests::is_binding;
 use super::route::{Attachment, attachment};
 use super::workload::reading;
-use crate::annotations::annotation_errors_in;
+use crate::annotations::{annotation_errors_in, foreign_mark};
 use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
 use crate::index::parents;
@@ -98,7 +98,8 @@ fn plain_conditions(
 
 /// The condition of unreadable annotations, if there are any. The object takes effect nonetheless.
 pub(crate) fn annotations(object: &Object, config: &ControllerConfig) -> Option<ObjectCondition> {
-    let errors = annotation_errors_in(object, reading(config, object));
+    let mut errors = annotation_errors_in(object, reading(config, object));
+    errors.extend(foreign_mark(object, config));
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let about = About { object: &object.meta.key, parent: None, section: None, port: None };
     (!errors.is_empty()).then(|| {

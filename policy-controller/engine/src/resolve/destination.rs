@@ -8,16 +8,17 @@ mod service;
 mod usable;
 
 use crate::incremental::{Context, query};
+use crate::index::Edge;
 use crate::publish::destination::{
-    DestinationKey, DestinationQuestion, PublishedDestination, ServicePortKey,
+    DestinationKey, DestinationQuestion, PublishedDestination, ScopeKind, ServicePortKey,
 };
 use crate::query::destination::{
     ApiServer, DestinationOf, EndpointAt, Front, OwnersOf, ServicePortOf, ZoneOf,
 };
 use policy_core::{AddressFamily, Destination, ServiceName};
-use policy_crds::{Kind, Object, ObjectKey};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use service::for_all;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// The label that states the zone of a node.
@@ -51,7 +52,28 @@ fn at_address(cx: &mut Context<'_>, key: &DestinationKey) -> Arc<PublishedDestin
     if let Some(service) = owners.fronts.get(&key.port).or(other) {
         return cx.query(&front(key, service, Front::External));
     }
-    for_all(if owners.is_node { Destination::Node } else { Destination::Unknown })
+    if owners.is_node {
+        return for_all(Destination::Node);
+    }
+    let is_pending = awaits_pod(cx, key.address);
+    let (destination, needs) = (Destination::Unknown, ScopeKind::All);
+    Arc::new(PublishedDestination { destination, needs, is_pending })
+}
+
+/// True if a slice says that an address is a pod's, and the pods are not known up to the version of the
+/// slice: whether the pod is in the mesh, nobody knows yet. Other addresses are not waited for, so that
+/// whoever writes slices cannot keep clients from what is outside the cluster.
+fn awaits_pod(cx: &mut Context<'_>, address: IpAddr) -> bool {
+    if !cx.config.cluster_networks.iter().any(|network| network.contains(&address)) {
+        return false;
+    }
+    let slices = cx.edge(Edge::PodEndpoint(address)).into_iter();
+    let versions = slices.filter_map(|key| match &cx.object(key)?.body {
+        Body::Valid(Resource::EndpointSlice(slice)) => slice.version,
+        Body::Valid(_) | Body::Invalid(_) => None,
+    });
+    let newest: Option<u64> = versions.max();
+    newest.is_some_and(|newest| cx.version(Kind::Pod).is_some_and(|known| known < newest))
 }
 
 fn front(key: &DestinationKey, service: &ObjectKey, front: Front) -> ServicePortOf {

@@ -230,7 +230,10 @@ fn the_other_addresses_of_a_service_lead_to_it_too() {
     assert_eq!(ask(&mut history, "192.0.2.11:81"), undeclared("web"));
     assert_eq!(ask(&mut history, "192.0.2.12:80"), Destination::Unknown);
     let local = published(&mut history, &question("10.96.0.1:80", &DestinationScope::All));
-    assert_eq!(local, PublishedDestination { destination: web(&[]), needs: ScopeKind::Node });
+    assert_eq!(
+        local,
+        PublishedDestination { destination: web(&[]), needs: ScopeKind::Node, is_pending: false }
+    );
 }
 
 /// Whoever may write Services may write any address into them.
@@ -364,4 +367,34 @@ fn services_share_an_address_by_port_and_a_node_keeps_the_rest_of_its_own() {
 fn a_mapped_address_is_the_ipv4_address() {
     let mut history = world(&[pod("p", "::ffff:10.42.0.1")]);
     assert_eq!(ask(&mut history, "10.42.0.1:80"), Destination::Workload(meshed("10.42.0.1:80")));
+}
+
+/// In plaintext after two seconds otherwise, where the watch of pods is behind that of slices.
+#[test]
+fn an_address_that_a_slice_calls_a_pods_waits_for_pods_as_new_as_the_slice() {
+    let versioned =
+        |value, version: &str| with(value, json!({"metadata": {"resourceVersion": version}}));
+    let endpoints = json!([of_pod("10.42.0.1"), of_pod("203.0.113.1")]);
+    let named = versioned(slice("web", "pods", endpoints), "3");
+    let hand = versioned(slice("web", "hand", json!([written("10.42.0.2")])), "3");
+    let mut history = world(&[named, hand, pod("other", "10.42.0.9")]);
+    let address = |address: &str| question(address, &DestinationScope::All);
+    let asked = address("10.42.0.1:8080");
+    let followed = history.follow_destination(&asked).unwrap();
+    let now = || (followed.current().destination.clone(), followed.current().is_pending);
+    assert_eq!(now(), (Destination::Unknown, true));
+    for outside in ["203.0.113.1:8080", "10.42.0.2:8080", "10.42.0.3:8080"] {
+        let answer = published(&mut history, &address(outside));
+        assert_eq!((answer.destination, answer.is_pending), (Destination::Unknown, false));
+    }
+    let mut apply = |value: Value| history.apply(vec![Ok(object(&value))]);
+    apply(pod("another", "10.42.0.8"));
+    assert_eq!(now(), (Destination::Unknown, true), "pods of version 2");
+    apply(node("n1", "10.0.0.1", "a"));
+    assert_eq!(now(), (Destination::Unknown, true), "of another kind");
+    apply(pod("another", "10.42.0.7"));
+    assert_eq!(now(), (Destination::Unknown, false), "there is no such pod");
+    apply(pod("p", "10.42.0.1"));
+    let found = Destination::Workload(meshed("10.42.0.1:8080"));
+    assert_eq!(now(), (found, false));
 }

@@ -8,8 +8,8 @@ use allocation_counter::measure;
 use policy_crds::{Object, ObjectKey};
 use policy_engine::outbound::{OutboundConfig, OutboundPeer};
 use policy_engine::{
-    ControllerConfig, DestinationQuestion, DestinationScope, History, Latest, LookupError,
-    PublishedDestination,
+    ControllerConfig, DestinationClient, DestinationQuestion, DestinationScope, History, Latest,
+    LookupError, PublishedDestination,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -104,7 +104,8 @@ fn questions() -> Vec<DestinationQuestion> {
 fn config() -> ControllerConfig {
     let peer = OutboundPeer { namespace: "linkerd".into(), trust_domain: "example.org".into() };
     let external_workload_namespaces = ["vms".into()].into();
-    let outbound = OutboundConfig { peers: [peer].into(), external_workload_namespaces };
+    let outbound =
+        OutboundConfig { peers: [peer].into(), external_workload_namespaces, ..Default::default() };
     ControllerConfig { outbound: Some(outbound), ..ControllerConfig::default() }
 }
 
@@ -282,4 +283,73 @@ fn what_is_followed_is_bounded_and_what_nobody_follows_makes_room() {
     let third = follow("10.42.0.1:3").unwrap();
     assert_eq!(follow("10.42.0.1:4").map(|_| ()), Err(LookupError::TooManyDestinations));
     drop((again, third));
+}
+
+/// Seventeen clients that ask for as much as they may used to leave nothing for all others.
+#[test]
+fn who_follows_most_gives_way_and_a_client_that_follows_little_gets_its_own() {
+    const MOST: usize = 320;
+    let mut config = ControllerConfig::default();
+    config.limits.destinations = MOST;
+    let mut history = world_of(&config, &[pod("a", "10.42.0.1")]);
+    let asked = |client: usize, number: usize| {
+        let address = format!("10.9.{client}.{}:{}", number % 250, number / 250 + 1);
+        question(&address, &DestinationScope::All)
+    };
+    let client = |number: usize| DestinationClient {
+        group: format!("identity-{number}").into(),
+        address: [10, 0, 0, u8::try_from(number).unwrap()].into(),
+    };
+    // Attackers take all that there is, and ask again for what is refused.
+    let mut attacks: Vec<Vec<_>> = (0..17).map(|_| Vec::new()).collect();
+    let mut attack = |history: &mut History| {
+        for (number, held) in attacks.iter_mut().enumerate() {
+            held.retain(|(_, receiver): &(usize, Latest<_>)| !receiver.is_closed());
+            for at in 0..40 {
+                let is_held = held.iter().any(|(number, _)| *number == at);
+                let of = history.follow_destination_of(&asked(number, at), client(number));
+                held.extend(of.ok().filter(|_| !is_held).map(|receiver| (at, receiver)));
+            }
+        }
+        attacks.iter().map(Vec::len).sum::<usize>()
+    };
+    assert!(attack(&mut history) > MOST / 2);
+    // Another one gets what it asks for, and keeps it.
+    let mut own = Vec::new();
+    for at in 0..8 {
+        own.push(history.follow_destination_of(&asked(100, at), client(100)).unwrap());
+        assert!(attack(&mut history) <= MOST);
+    }
+    // So does a neighbour of an attacker that has its identity.
+    let neighbour = DestinationClient { address: [10, 0, 1, 1].into(), ..client(0) };
+    for at in 0..4 {
+        own.push(history.follow_destination_of(&asked(101, at), neighbour.clone()).unwrap());
+        assert!(attack(&mut history) <= MOST);
+    }
+    assert!(own.iter().all(|receiver| !receiver.is_closed()));
+    assert!(attack(&mut history) > MOST / 2, "the others have the rest");
+}
+
+/// It counts for one of them at a time.
+#[test]
+fn what_somebody_else_follows_is_closed_last_and_followed_again() {
+    let mut config = ControllerConfig::default();
+    config.limits.destinations = 8;
+    let mut history = world_of(&config, &[pod("a", "10.42.0.1")]);
+    let client =
+        |name: &str| DestinationClient { group: name.into(), address: [10, 0, 0, 1].into() };
+    let asked = |number: u16| question(&format!("10.9.0.1:{number}"), &DestinationScope::All);
+    let mut many: Vec<_> = (1..=8)
+        .map(|number| history.follow_destination_of(&asked(number), client("many")).unwrap())
+        .collect();
+    let shared = history.follow_destination_of(&asked(1), client("few")).unwrap();
+    let mut own = Vec::new();
+    for number in 10..14 {
+        own.push(history.follow_destination_of(&asked(number), client("few")).unwrap());
+    }
+    assert!(!shared.is_closed());
+    many.retain(|receiver| !receiver.is_closed());
+    assert_eq!(many.len(), 4);
+    let refused = history.follow_destination_of(&asked(20), client("many")).map(|_| ());
+    assert_eq!(refused, Err(LookupError::TooManyDestinations));
 }

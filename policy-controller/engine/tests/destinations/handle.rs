@@ -43,7 +43,7 @@ fn key(address: &str, number: u16) -> DestinationKey {
 }
 
 fn for_all(destination: Destination) -> PublishedDestination {
-    PublishedDestination { destination, needs: ScopeKind::All }
+    PublishedDestination { destination, needs: ScopeKind::All, is_pending: false }
 }
 
 #[tokio::test]

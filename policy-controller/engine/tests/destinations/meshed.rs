@@ -65,6 +65,12 @@ fn a_sidecar_is_reached_as_its_mark_says() {
         inbound_port: Some(port(15)),
         opaque: false,
     });
+    let former = OutboundConfig {
+        former_trust_domains: ["example.org".into()].into(),
+        ..Default::default()
+    };
+    let config = ControllerConfig { outbound: Some(former), ..ControllerConfig::default() };
+    let reached = |pod: Value| on_port(&config, &[pod], 8080);
     assert_eq!(reached(marked(pod(), &own)), expected);
     assert_eq!(reached(marked(pod(), &mark(json!({"identity": before})))), mesh(before));
 }
@@ -77,6 +83,9 @@ fn a_mark_with_the_identity_of_another_leaves_the_pod_unreachable() {
         "web.bank.serviceaccount.identity.linkerd.cluster.local",
         "web.shop.bank.serviceaccount.identity.linkerd.cluster.local",
         "web.shop.serviceaccount.identity.",
+        "web.shop.serviceaccount.identity.x.evil.example.org",
+        "web.shop.serviceaccount.identity.linkerd.example.org",
+        "web.shop.serviceaccount.identity.x.evil.serviceaccount.identity.linkerd.cluster.local",
         "web.shop",
         "web.example.org",
         "spiffe://example.org/web",

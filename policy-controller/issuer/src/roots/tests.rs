@@ -5,6 +5,7 @@
 use super::super::authority::{Authority, PemSources, generate};
 use super::*;
 use policy_kube::testing::{answer, client, refused, refusing_client};
+use std::time::Duration;
 
 fn authority() -> (Authority, String) {
     let made = generate("a", SystemTime::now(), Duration::from_secs(86_400)).unwrap();
@@ -22,7 +23,7 @@ async fn copies_keep_who_vouched_for_them_where_nobody_can_vouch_anew() {
     assert_eq!(roots.last_endorsed(&root), None, "nothing is known, so nothing is written");
     let document = endorse::endorse(None, &root, &authority, now).unwrap();
     let copy = Bundle { bundle: root.clone(), signed: Some(endorse::encode(&document)) };
-    let home = roots.map_of(None, &copy);
+    let home = roots.writer.map_of(None, &copy);
     roots.cache.lock().maps.insert("mesh".to_owned(), home);
     assert!(roots.endorse(&root, &authority, now).await.is_err());
     assert_eq!(roots.last_endorsed(&root), Some(copy));
@@ -35,7 +36,7 @@ async fn what_an_authority_says_that_nobody_knows_overwrites_nothing() {
     let document = endorse::endorse(None, &first, &old, now).unwrap();
     let copy = Bundle { bundle: first, signed: Some(endorse::encode(&document)) };
     let named = Roots::new(refusing_client(), CONFIG_MAP, "mesh", RootsScope::Injected);
-    let home = serde_json::to_value(named.map_of(None, &copy)).unwrap();
+    let home = serde_json::to_value(named.writer.map_of(None, &copy)).unwrap();
     let writes = Arc::new(Mutex::new(0_u32));
     let counted = writes.clone();
     let server = client(move |request| match request.method().as_str() == "GET" {
@@ -49,4 +50,47 @@ async fn what_an_authority_says_that_nobody_knows_overwrites_nothing() {
     let error = roots.endorse(&second, &new, now).await.unwrap_err().to_string();
     assert!(error.contains("supply the former authority and the roots of both first"), "{error}");
     assert_eq!(*writes.lock(), 0);
+}
+
+#[tokio::test]
+async fn an_immutable_copy_is_deleted_and_made_anew_except_the_control_planes_own() {
+    let copy = Bundle { bundle: "roots".to_owned(), signed: None };
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (log, made) = (asked.clone(), serde_json::json!({"metadata": {"name": CONFIG_MAP}}));
+    let server = client(move |request| {
+        log.lock().push(format!("{} {}", request.method(), request.uri().path()));
+        match request.method().as_str() {
+            "PUT" => refused(422),
+            _ => answer(200, &made),
+        }
+    });
+    let writer = Roots::new(server, CONFIG_MAP, "mesh", RootsScope::Injected).writer;
+    let fixed = || {
+        let mut map = writer.map_of(None, &copy);
+        (map.immutable, map.metadata.uid) = (Some(true), Some("u".to_owned()));
+        Some(map)
+    };
+    let restored = writer.write("shop", fixed(), &copy).await;
+    assert!(matches!(restored, WriteResult::Restored(_)));
+    let maps = |namespace: &str| format!("/api/v1/namespaces/{namespace}/configmaps");
+    let one = |namespace: &str| format!("{}/{CONFIG_MAP}", maps(namespace));
+    let expected = [format!("DELETE {}", one("shop")), format!("POST {}", maps("shop"))];
+    assert_eq!(*asked.lock(), expected);
+    asked.lock().clear();
+    let own = writer.write("mesh", fixed(), &copy).await;
+    assert!(matches!(own, WriteResult::Refused(why) if why == "no (422)"));
+    assert_eq!(*asked.lock(), [format!("PUT {}", one("mesh"))]);
+}
+
+#[tokio::test]
+async fn only_what_a_namespace_can_cause_is_a_refusal() {
+    for (code, is_refusal) in
+        [(403, true), (409, true), (422, true), (429, false), (500, false), (504, false)]
+    {
+        let server = client(move |_| refused(code));
+        let writer = Roots::new(server, CONFIG_MAP, "mesh", RootsScope::Injected).writer;
+        let copy = Bundle { bundle: "roots".to_owned(), signed: None };
+        let written = writer.write("shop", None, &copy).await;
+        assert_eq!(matches!(written, WriteResult::Refused(_)), is_refusal, "{code}");
+    }
 }

@@ -5,14 +5,15 @@
 //! of their own (`pods/ephemeralcontainers`).
 
 use super::container;
+use super::difference::differing_fields;
 use super::effective_config::EffectiveConfig;
-use super::element::{containers, items, list, text};
+use super::element::{self, containers, items, list, text};
 use super::opt_in::{NamespaceContext, StringMap};
 use super::setting::Setting;
 use super::settings::{Bypass, Settings};
 use super::sidecar::{INIT, PROXY, VERSION_ANNOTATION, VOLUMES};
 use policy_crds::{FieldError, annotation};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Capabilities that suffice to change the rules or to gain one that does (capabilities(7)).
 const PRIVILEGED_CAPABILITIES: [&str; 4] = ["NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE", "ALL"];
@@ -52,8 +53,7 @@ pub(super) fn bypasses(pod: &Value, annotations: &StringMap) -> Vec<FieldError> 
 }
 
 /// Returns the bypasses of a pod that already has a sidecar. If bypasses are refused, its two
-/// containers and their volumes must equal those that would be injected: images, arguments,
-/// environment, mounts and privileges.
+/// containers and their volumes must equal those that would be injected ([`differing_fields`]).
 pub(super) fn bypasses_of_injected(
     pod: &Value,
     annotations: &StringMap,
@@ -67,26 +67,69 @@ pub(super) fn bypasses_of_injected(
     if settings.bypass == Bypass::Warn {
         return found;
     }
-    for name in IMAGES.into_iter().flat_map(Setting::annotations) {
-        said.remove(&name);
-    }
-    let (defaults, hindrance) = (&settings.defaults, settings.hindrance());
-    let config = match EffectiveConfig::of(pod, &said, context, defaults, hindrance) {
-        Ok(config) => config,
+    let wanted = match wanted_containers(pod, said, context, settings) {
+        Ok(wanted) => wanted,
         Err(errors) => {
             found.extend(errors);
             return found;
         }
     };
-    for wanted in container::injected_containers(&config, settings) {
+    for wanted in wanted {
         let name = text(&wanted, "name");
         for (place, own) in containers(pod).filter(|(_, one)| text(one, "name") == name) {
-            let differing =
-                FIELDS.into_iter().filter(|field| part(own, field) != part(&wanted, field));
-            found.extend(differing.map(|field| differs(format!("{place}.{field}"), "container")));
+            let fields = differing_fields(own, &wanted);
+            let fields = fields.into_iter().map(|field| format!("{place}.{field}"));
+            found.extend(fields.map(|field| differs(field, "container")));
         }
     }
     found.extend(volumes(pod, settings));
+    found
+}
+
+/// Returns the two containers that would be injected into a pod. Its own wishes of images do not count.
+fn wanted_containers(
+    pod: &Value,
+    mut annotations: StringMap,
+    context: &NamespaceContext,
+    settings: &Settings,
+) -> Result<[Value; 2], Vec<FieldError>> {
+    for name in IMAGES.into_iter().flat_map(Setting::annotations) {
+        annotations.remove(&name);
+    }
+    let (defaults, hindrance) = (&settings.defaults, settings.hindrance());
+    let config = EffectiveConfig::of(pod, &annotations, context, defaults, hindrance)?;
+    Ok(container::injected_containers(&config, settings))
+}
+
+/// Returns the images of the sidecar's containers that an update of a pod changes to other ones than would
+/// be injected. Everything else of a container is immutable, or changed by the kubelet's own doing.
+pub(super) fn changed_images(
+    (old, pod): (&Value, &Value),
+    context: &NamespaceContext,
+    settings: &Settings,
+) -> Vec<FieldError> {
+    let annotations = element::texts(pod.pointer("/metadata/annotations"));
+    let wanted = match wanted_containers(pod, annotations, context, settings) {
+        Ok(wanted) => wanted,
+        Err(errors) => return errors,
+    };
+    let mut found = Vec::new();
+    for wanted in wanted {
+        let named =
+            |pod| containers(pod).filter(|(_, one)| text(one, "name") == text(&wanted, "name"));
+        for (place, own) in named(pod) {
+            let image = text(own, "image");
+            let is_kept =
+                named(old).any(|(before, one)| before == place && text(one, "image") == image);
+            if !is_kept && image != text(&wanted, "image") {
+                let message = match text(&wanted, "image") {
+                    Some(wanted) => format!("differs from what is injected, `{wanted}`"),
+                    None => "differs from what is injected".to_owned(),
+                };
+                found.push(FieldError { field: format!("{place}.image"), message });
+            }
+        }
+    }
     found
 }
 
@@ -116,56 +159,6 @@ fn plain_volume(volume: &Value) -> Value {
         }
     }
     volume
-}
-
-/// Fields of a container that determine which program runs and what it trusts.
-const FIELDS: [&str; 7] =
-    ["image", "command", "args", "env", "envFrom", "securityContext", "volumeMounts"];
-
-/// Returns the part of a field that is compared. Other webhooks may add variables of their own, and
-/// the API server sets defaults.
-fn part(container: &Value, field: &str) -> Value {
-    match field {
-        "env" => items(container, "env").iter().filter_map(variable).collect(),
-        "volumeMounts" => mounts(container),
-        "securityContext" => {
-            let of = |name: &str| container.pointer(&format!("/securityContext/{name}")).cloned();
-            ["runAsUser", "runAsGroup", "privileged", "capabilities"].map(of).into_iter().collect()
-        }
-        _ => container.get(field).cloned().unwrap_or_default(),
-    }
-}
-
-/// Returns the mounts, sorted by path, without credentials of others that hide nothing: the API
-/// server mounts the service account's token into every container, and cloud providers theirs
-/// beside it.
-fn mounts(container: &Value) -> Value {
-    const SECRETS: &str = "/var/run/secrets/";
-    let foreign = |mount: &&Value| {
-        let path = text(mount, "mountPath").unwrap_or_default().trim_end_matches('/');
-        let below = path.strip_prefix(SECRETS).unwrap_or_default();
-        let plain = below.split('/').all(|part| !["", ".", ".."].contains(&part));
-        plain && below.split('/').next() != Some("portcullis")
-    };
-    let kept = items(container, "volumeMounts").iter().filter(|mount| !foreign(mount));
-    let parts = |mount: &Value| {
-        let of = |field: &str| mount.get(field).cloned().unwrap_or_default();
-        let read_only = mount.get("readOnly").and_then(Value::as_bool).unwrap_or(false);
-        let [path, name, sub, expression] = ["mountPath", "name", "subPath", "subPathExpr"].map(of);
-        json!([path, name, sub, expression, read_only])
-    };
-    let mut all: Vec<Value> = kept.map(parts).collect();
-    all.sort_by_key(Value::to_string);
-    all.into()
-}
-
-/// Returns a variable that the sidecar reads, unless it is derived from the pod's other containers.
-fn variable(variable: &Value) -> Option<Value> {
-    let name = text(variable, "name")?;
-    let read = name.starts_with("PORTCULLIS_") || name.starts_with("_pod_");
-    let value = variable.get("value");
-    let value = value.or_else(|| variable.pointer("/valueFrom/fieldRef/fieldPath"));
-    (read && !container::DERIVED_VARIABLES.contains(&name)).then(|| json!([name, value]))
 }
 
 fn bypass_message(what: &str) -> String {

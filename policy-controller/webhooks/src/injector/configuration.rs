@@ -1,9 +1,11 @@
 //! The MutatingWebhookConfiguration: the pods that the API server sends to the injector, and the
 //! failure policy of each webhook.
 
+use super::element::CONTAINERS;
 use super::opt_in::{INJECT, INJECT_LABEL};
 use super::setting::{LINKERDS, OWN};
-use crate::installation::{Installation, client_config, created_pods, requirement};
+use super::sidecar::{INIT, PROXY};
+use crate::installation::{Installation, client_config, created_pods, requirement, updated_pods};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, MutatingWebhookConfiguration,
 };
@@ -26,9 +28,13 @@ pub(super) const SYSTEM: &str = "kube-system";
 /// In namespaces with the label, no pod is created while the injector is unavailable, unless the
 /// pod itself opts out, because a pod without a sidecar would be unprotected. In other namespaces
 /// the API server sends pods with an annotation of ours, and creates them without a response.
+///
+/// Of updates the API server sends those alone that change an image of the sidecar, so that whatever else
+/// changes a pod, such as the finalizer of a Job's, does not depend on the injector.
 pub fn injector_configuration(installation: &Installation) -> MutatingWebhookConfiguration {
     let labelled = requirement(INJECT_LABEL, "In", &["enabled"]);
     let others = requirement(INJECT_LABEL, "NotIn", &["enabled"]);
+    let any = requirement(NAMESPACE_NAME, "Exists", &[]);
     let webhooks = vec![
         MutatingWebhook {
             failure_policy: Some("Fail".to_owned()),
@@ -39,6 +45,12 @@ pub fn injector_configuration(installation: &Installation) -> MutatingWebhookCon
             failure_policy: Some("Ignore".to_owned()),
             timeout_seconds: Some(5),
             ..webhook(installation, "pods", others, ("asks", asks()))
+        },
+        MutatingWebhook {
+            failure_policy: Some("Fail".to_owned()),
+            timeout_seconds: Some(5),
+            rules: Some(vec![updated_pods()]),
+            ..webhook(installation, "images", any, ("changes-an-image", changes_image()))
         },
     ];
     let mut configuration = MutatingWebhookConfiguration {
@@ -90,6 +102,21 @@ fn opts_in() -> String {
          [{names}].exists(a, a in object.metadata.annotations && \
          object.metadata.annotations[a] != 'disabled')"
     )
+}
+
+/// CEL: an image of the sidecar's containers is another one than before.
+fn changes_image() -> String {
+    let image = |container: &str| format!("(has({container}.image) ? {container}.image : '')");
+    let differs = |list: &str| {
+        format!(
+            "(has(object.spec.{list}) && has(oldObject.spec.{list}) && object.spec.{list}.exists(c, \
+             c.name in ['{PROXY}', '{INIT}'] && oldObject.spec.{list}.exists(o, \
+             o.name == c.name && {} != {})))",
+            image("o"),
+            image("c")
+        )
+    };
+    CONTAINERS.map(differs).join(" || ")
 }
 
 /// CEL: the pod has an injection annotation or any annotation of ours, which may be a misspelled

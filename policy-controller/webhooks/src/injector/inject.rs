@@ -112,6 +112,26 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     Outcome::Injected { pod: Box::new(injected), warnings }
 }
 
+/// Reviews an update of a pod: of the sidecar's containers, the images may be those that are injected.
+pub(super) fn review_update(
+    pods: (&Value, &Value),
+    context: &NamespaceContext,
+    settings: &Settings,
+) -> Outcome {
+    let (_, pod) = pods;
+    let mut warnings = Vec::new();
+    // A pod that is no pod of ours has no such containers, whatever their names.
+    let Some(reason @ SkipReason::AlreadyInjected { .. }) = skip_reason::reason(pod) else {
+        return Outcome::Skipped { reason: SkipReason::NotRequested, warnings, unmarked: None };
+    };
+    let changed = bypass::changed_images(pods, context, settings);
+    bypass_refusal(changed, settings, &mut warnings).unwrap_or(Outcome::Skipped {
+        reason,
+        warnings,
+        unmarked: None,
+    })
+}
+
 /// Returns the outcome for a pod that is not injected for `reason`. One that is injected already is
 /// brought up to date.
 fn left_as_it_is(

@@ -1,7 +1,7 @@
 //! Admission reviews of pods, with their namespace read live.
 
 use super::diff::diff;
-use super::inject::{Outcome, inject};
+use super::inject::{Outcome, inject, review_update};
 use super::metrics::InjectorMetrics;
 use super::opt_in::NamespaceContext;
 use super::roots::RootsSource;
@@ -93,8 +93,10 @@ impl Injector {
             let answer = ReviewResponse::deny(version, "", Status::malformed(NO_REQUEST));
             return Err(Reply::Review(Box::new(answer)));
         };
-        let new = request.operation == "CREATE" && request.subresource.is_empty();
-        let is_pod = new && request.group.is_empty() && request.kind == "Pod";
+        let is_whole = request.subresource.is_empty();
+        let is_new = is_whole && request.operation == "CREATE";
+        let is_changed = is_whole && request.operation == "UPDATE" && request.old.is_some();
+        let is_pod = (is_new || is_changed) && request.group.is_empty() && request.kind == "Pod";
         if !is_pod || request.object.is_none() {
             self.metrics.answered("passed");
             return Err(Reply::Review(Box::new(ReviewResponse::allow(
@@ -205,7 +207,10 @@ impl PodReview {
             return self.injector.failed();
         };
         let Some(pod) = request.object else { return self.injector.failed() };
-        let outcome = inject(pod, &self.context, &self.settings);
+        let outcome = match request.old.filter(|_| request.operation == "UPDATE") {
+            Some(old) => review_update((old, pod), &self.context, &self.settings),
+            None => inject(pod, &self.context, &self.settings),
+        };
         let answer = self.injector.answer(version(&self.review), &request, pod, outcome);
         Reply::Review(Box::new(answer))
     }

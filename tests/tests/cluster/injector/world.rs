@@ -206,7 +206,9 @@ fn documented(
         webhook["clientConfig"] = json!({ "url": url });
         let selectors = webhook["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap();
         let key = "kubernetes.io/metadata.name";
-        let own = selectors.iter_mut().find(|selector| selector["key"] == key).unwrap();
+        let is_own =
+            |selector: &&mut Value| selector["key"] == key && selector["operator"] == "NotIn";
+        let own = selectors.iter_mut().find(is_own).unwrap();
         own["values"] = json!(["kube-system", control_plane]);
         selectors.push(json!({"key": key, "operator": "In", "values": namespaces}));
     }

@@ -66,10 +66,16 @@ impl Lookup {
                 }
                 continue;
             }
-            match self.watched.poll_changed(&Context::from_waker(&self.waker)) {
+            // Before the match, because a context must not be held while something is waited for.
+            let polled = self.watched.poll_changed(&Context::from_waker(&self.waker));
+            match polled {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(true) => {}
-                Poll::Ready(false) => return Err(LookupError::Stopped),
+                // It was closed to make room for others, or the controller ends, which the answer tells.
+                Poll::Ready(false) => {
+                    let key = key(self.address, self.scope.clone())?;
+                    self.watched = destinations.watch(key).await?;
+                }
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::serve::answers::{Answers, Messages};
 use crate::serve::authz::WatchGrant;
 use crate::serve::caller::Caller;
 use crate::serve::codec::Payload;
+use crate::serve::core::destination_client;
 use crate::serve::metrics::Call;
 use crate::serve::refusal::refusal;
 use crate::serve::slot;
@@ -131,6 +132,7 @@ impl DestinationSession {
         }
         // The same, in the texts that all who follow the workload share.
         let workload = state.current().key.clone();
+        let destinations = destinations.of(destination_client(&peer));
         let place = destinations.client(&workload).await.unwrap_or_default();
         let client: String = begin.client.chars().take(100).collect();
         tracing::debug!(%workload, ?client, "stream of destinations opened");
@@ -223,6 +225,13 @@ impl DestinationSession {
     async fn changed(&mut self, id: u32) -> Result<(), Status> {
         let Some(lookup) = self.lookups.get_mut(&id) else { return Ok(()) };
         let settled = lookup.settle(&self.destinations, &self.place).await;
+        if let Err(error @ LookupError::TooManyDestinations) = settled {
+            self.answers.core.metrics.refused_lookup("destinations");
+            self.lookups.remove(&id);
+            self.begun.take_if(|(begun, ..)| *begun == id);
+            self.due.push_back(Due::Refused(id, error.to_string()));
+            return Ok(());
+        }
         if !std::mem::replace(&mut lookup.is_due, true) {
             self.due.push_back(Due::Answer(id));
         }
@@ -263,6 +272,9 @@ impl DestinationSession {
         let lookup = self.lookups.get_mut(&id).filter(|lookup| lookup.is_due)?;
         lookup.is_due = false;
         let now = lookup.current();
+        if now.is_pending {
+            return None;
+        }
         let messages = match &lookup.sent {
             Some(sent) if sent.says(&now) => return None,
             Some(sent) => {

@@ -5,7 +5,7 @@ use super::stream::{AnswerStream, Lease};
 use super::view::{View, WORDING};
 use crate::serve::answers::Answers;
 use crate::serve::caller::{Caller, ConnectionInfo};
-use crate::serve::core::Core;
+use crate::serve::core::{Core, destination_client};
 use crate::serve::metrics::Call;
 use policy_engine::Destinations;
 use policy_proto::compat::{ContextToken, PathTarget};
@@ -45,7 +45,8 @@ impl Discovery {
             let ConnectionInfo { peer, ending, .. } = Core::connected(extensions)?;
             let grant = self.core.access.may_discover(&Caller::of(extensions))?;
             let held = self.core.take_stream(&peer)?;
-            let follower = Follower::open(self.destinations.clone(), target, client).await;
+            let destinations = self.destinations.of(destination_client(&peer));
+            let follower = Follower::open(destinations, target, client).await;
             Ok((follower.map_err(refusal)?, Lease::new(ending, grant, held)))
         };
         match opened.await {

@@ -53,10 +53,16 @@ impl Follower {
     }
 
     /// Waits for another answer; false if the controller has ended. Cancel-safe.
-    pub(super) async fn changed(&mut self) -> bool {
-        match &mut self.latest {
-            Some(latest) => latest.changed().await,
-            None => std::future::pending().await,
+    pub(super) async fn changed(&mut self) -> Result<bool, LookupError> {
+        let Some(latest) = &mut self.latest else { return std::future::pending().await };
+        if latest.changed().await {
+            return Ok(true);
+        }
+        // It was closed to make room for others, or the controller ends.
+        match self.look_up().await {
+            Ok(()) => Ok(true),
+            Err(LookupError::Stopped) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
@@ -66,6 +72,7 @@ impl Follower {
             None => Arc::new(PublishedDestination {
                 destination: Destination::Unknown,
                 needs: ScopeKind::All,
+                is_pending: false,
             }),
         }
     }

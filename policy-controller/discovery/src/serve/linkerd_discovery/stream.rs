@@ -64,7 +64,7 @@ impl AnswerStream {
     /// The only message of a stream that is no stream.
     pub(super) fn only(mut self: Box<Self>) -> Result<Payload, Status> {
         let message = self.pending.pop_front().map(Payload::shared);
-        let message = message.ok_or_else(|| Status::internal("there is no answer"));
+        let message = message.ok_or_else(|| Status::unavailable("the pod is not known yet"));
         self.call.end(message.as_ref().map_or_else(Status::code, |_| Code::Ok));
         message
     }
@@ -96,7 +96,9 @@ impl AnswerStream {
     /// Makes the messages of the newest answer.
     async fn answer(&mut self) -> Result<(), Status> {
         let now = self.follower.read().await.map_err(refusal)?;
-        self.pending = self.view.messages(&now)?.into();
+        if !now.is_pending {
+            self.pending = self.view.messages(&now)?.into();
+        }
         Ok(())
     }
 
@@ -107,7 +109,7 @@ impl AnswerStream {
             biased;
             () = self.lease.ending.cancelled() => Ok(false),
             status = self.lease.grant.revoked() => Err(status),
-            there = self.follower.changed() => Ok(there),
+            there = self.follower.changed() => there.map_err(refusal),
         }
     }
 

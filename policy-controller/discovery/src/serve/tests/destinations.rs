@@ -236,7 +236,11 @@ async fn the_answer_is_that_for_the_clients_place() {
     let harness = harness().await;
     let (index, pod) = (&harness.index.destinations, WorkloadKey::pod("ns", "web-0"));
     let say = |scope: DestinationScope, needs, number| {
-        index.publish(WEB, scope, PublishedDestination { destination: service([number]), needs });
+        index.publish(
+            WEB,
+            scope,
+            PublishedDestination { destination: service([number]), needs, is_pending: false },
+        );
     };
     let zone = |name: &str| DestinationScope::Zone(name.into());
     let node = |name: &str| DestinationScope::Node(name.into());
@@ -334,4 +338,28 @@ async fn only_a_workload_of_the_mesh_asks_and_only_for_itself() {
         state.identity = format!("other.ns.{SUFFIX}").as_str().into();
     });
     assert_eq!(client.end().await.code(), Code::PermissionDenied);
+}
+
+/// A client that got an answer would go on in plaintext, though the pod may be in the mesh.
+#[tokio::test]
+async fn what_is_not_known_yet_is_not_answered_and_then_it_is() {
+    let harness = harness().await;
+    let index = &harness.index.destinations;
+    let publish = |destination: Destination, is_pending: bool| {
+        let published = PublishedDestination { destination, needs: ScopeKind::All, is_pending };
+        index.publish(WEB, DestinationScope::All, published);
+    };
+    publish(Destination::Unknown, true);
+    let mut client = Client::open(&harness).await;
+    client.look_up(1, WEB).await;
+    let early = tokio::time::timeout(QUIET, client.next()).await;
+    assert!(early.is_err(), "{early:?}");
+    publish(service([1]), false);
+    let mut state = DestinationState::new();
+    assert_eq!(client.answer(1, &mut state).await, service([1]));
+    // What was answered stays, and others are answered meanwhile.
+    publish(Destination::Unknown, true);
+    assert_eq!(client.first(2, "10.1.0.3:80").await, Destination::Unknown);
+    publish(Destination::Unknown, false);
+    assert_eq!(client.answer(1, &mut state).await, Destination::Unknown);
 }

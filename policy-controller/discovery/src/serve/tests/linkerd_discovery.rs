@@ -97,7 +97,7 @@ fn web(endpoints: Vec<Endpoint>) -> Destination {
 }
 
 fn published(destination: Destination, needs: ScopeKind) -> PublishedDestination {
-    PublishedDestination { destination, needs }
+    PublishedDestination { destination, needs, is_pending: false }
 }
 
 fn set_web(mesh: &Mesh, endpoints: Vec<Endpoint>) {

@@ -1,5 +1,6 @@
 //! The endpoint at an address and port, and the way into its workload.
 
+use crate::annotations::names_another;
 use crate::config::ControllerConfig;
 use crate::enforcement::LINKERD;
 use crate::incremental::{Context, query};
@@ -196,6 +197,9 @@ fn marked(
     pod: &Pod,
     mark: &SidecarMark,
 ) -> WorkloadMesh {
+    if names_another(config, object, pod, mark) {
+        return unreachable_mesh();
+    }
     let identity = mark.identity.clone().or_else(|| own_identity(config, object, pod));
     let Some(identity) = identity else { return unreachable_mesh() };
     WorkloadMesh::Meshed {

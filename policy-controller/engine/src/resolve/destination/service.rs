@@ -47,12 +47,13 @@ fn service_port(query: &ServicePortOf, cx: &mut Context<'_>) -> Arc<PublishedDes
         affinity: service.affinity,
         endpoints: endpoints.into(),
     };
-    Arc::new(PublishedDestination { destination: Destination::Service(destination), needs })
+    let destination = Destination::Service(destination);
+    Arc::new(PublishedDestination { destination, needs, is_pending: false })
 }
 
 /// An answer that is the same for all clients.
 pub(super) fn for_all(destination: Destination) -> Arc<PublishedDestination> {
-    Arc::new(PublishedDestination { destination, needs: ScopeKind::All })
+    Arc::new(PublishedDestination { destination, needs: ScopeKind::All, is_pending: false })
 }
 
 /// A Service that cannot be read keeps its address and has no endpoint.

@@ -36,8 +36,10 @@ fn nobody_is_asked_about_the_control_plane_or_the_system() {
     };
     for webhook in injector_configuration(&installation).webhooks.unwrap() {
         let expressions = webhook.namespace_selector.unwrap().match_expressions.unwrap();
-        let excluded = expressions.iter().find(|e| e.key == "kubernetes.io/metadata.name").unwrap();
-        assert_eq!(excluded.operator, "NotIn");
+        let excluded = expressions
+            .iter()
+            .find(|e| e.key == "kubernetes.io/metadata.name" && e.operator == "NotIn");
+        let excluded = excluded.unwrap();
         assert_eq!(excluded.values, Some(vec!["kube-system".to_owned(), "mesh".to_owned()]));
         assert_eq!(webhook.client_config.url.as_deref(), Some("https://a/inject"));
     }

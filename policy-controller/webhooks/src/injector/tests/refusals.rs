@@ -1,6 +1,7 @@
 //! Pods that are not injected, and pods that are refused.
 
 use super::{asks, refused, shop, skipped, value};
+use crate::injector::inject::review_update;
 use crate::injector::{
     Bypass, MissingSidecar, Outcome, PodFacts, Settings, SkipReason, Trust, inject, missing_sidecar,
 };
@@ -230,6 +231,82 @@ fn containers_that_somebody_wrote_by_hand_are_no_way_around_where_ways_are_refus
             &beside,
             &format!("spec.initContainers[{place}].securityContext.privileged"),
         );
+    }
+}
+
+#[test]
+fn a_sidecar_that_loads_or_runs_something_else_is_refused_where_ways_are_refused() {
+    for own in [true, false].map(Own::new) {
+        let (list, at) = (own.list, own.at);
+        let proxy = format!("spec.{list}[{at}]");
+        for name in ["LD_PRELOAD", "LINKERD2_PROXY_LOG", "GLIBC_TUNABLES"] {
+            let variable = |pod: &mut Value| {
+                let env = pod["spec"][list][at]["env"].as_array_mut().unwrap();
+                env.push(json!({"name": name, "value": "mine"}));
+            };
+            own.is_refused(&variable, &format!("{proxy}.env"));
+        }
+        let path = |pod: &mut Value| {
+            pod["spec"]["initContainers"][0]["env"] = json!([{"name": "PATH", "value": "/mine"}]);
+        };
+        own.is_refused(&path, "spec.initContainers[0].env");
+        let mount = |pod: &mut Value| {
+            let more = json!({"name": "mine", "mountPath": "/lib"});
+            pod["spec"][list][at]["volumeMounts"].as_array_mut().unwrap().push(more);
+        };
+        own.is_refused(&mount, &format!("{proxy}.volumeMounts"));
+        let hook = json!({"postStart": {"exec": {"command": ["sh"]}}});
+        for (field, value) in
+            [("lifecycle", hook.clone()), ("livenessProbe", hook["postStart"].clone())]
+        {
+            let change = |pod: &mut Value| pod["spec"][list][at][field] = value.clone();
+            own.is_refused(&change, &format!("{proxy}.{field}"));
+        }
+        for (field, value) in
+            [("allowPrivilegeEscalation", json!(true)), ("procMount", json!("Unmasked"))]
+        {
+            let change = |pod: &mut Value| {
+                pod["spec"][list][at]["securityContext"][field] = value.clone();
+            };
+            own.is_refused(&change, &format!("{proxy}.securityContext"));
+        }
+    }
+}
+
+#[test]
+fn an_image_of_the_sidecar_that_is_changed_later_is_refused_where_ways_are_refused() {
+    for own in [true, false].map(Own::new) {
+        let strict = Own::strict(own.native);
+        let review = |changed: &Value, settings: &Settings| {
+            review_update((&own.pod, changed), &asks(), settings)
+        };
+        let taken = |outcome: &Outcome| match outcome {
+            Outcome::Skipped { warnings, unmarked: None, .. } => warnings.clone(),
+            other @ (Outcome::Skipped { .. } | Outcome::Injected { .. } | Outcome::Refused(_)) => {
+                panic!("{other:?}")
+            }
+        };
+        assert_eq!(taken(&review(&own.pod, &strict)), none());
+        for (list, at) in [(own.list, own.at), ("initContainers", 0)] {
+            let mut changed = own.pod.clone();
+            changed["spec"][list][at]["image"] = json!("mine:1");
+            let injected = own.pod["spec"][list][at]["image"].as_str().unwrap();
+            let words =
+                format!("spec.{list}[{at}].image: differs from what is injected, `{injected}`");
+            assert_eq!(taken(&review(&changed, &super::settings(own.native))), [&*words]);
+            let Outcome::Refused(errors) = review(&changed, &strict) else { panic!("taken") };
+            assert_eq!(errors[0].to_string(), words);
+            // Back to what is injected, and a change of anything else beside a former one.
+            let back = review_update((&changed, &own.pod), &asks(), &strict);
+            assert_eq!(taken(&back), none());
+            let mut finalized = changed.clone();
+            finalized["metadata"]["finalizers"] = json!([]);
+            let kept = review_update((&changed, &finalized), &asks(), &strict);
+            assert_eq!(taken(&kept), none());
+        }
+        let mut other = own.pod.clone();
+        other["spec"]["containers"][usize::from(!own.native)]["image"] = json!("web:2");
+        assert_eq!(taken(&review(&other, &strict)), none());
     }
 }
 

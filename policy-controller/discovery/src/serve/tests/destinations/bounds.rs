@@ -124,11 +124,47 @@ async fn what_all_clients_follow_is_bounded_and_open_lookups_go_on() {
     let Answer::Refused(refused) = refused else { panic!("not refused: {refused:?}") };
     assert_eq!((id, refused.reason.as_str()), (2, "too many destinations are followed"));
     let needs = ScopeKind::Node;
-    let published = PublishedDestination { destination: service([2]), needs };
+    let published = PublishedDestination { destination: service([2]), needs, is_pending: false };
     index.publish(WEB, DestinationScope::All, published);
     assert_eq!(client.answer(1, &mut state).await, service([2]));
     index.set_full(false);
     client.say(Ask::Release(Release { id: 2 })).await;
     assert!(matches!(client.next().await, (2, Answer::Released(_))));
     assert_eq!(client.first(2, "10.1.0.3:80").await, Destination::Unknown);
+}
+
+/// Who holds most gives way to others: what it followed alone is refused, and what others follow, too, they
+/// ask for again.
+#[tokio::test]
+async fn a_lookup_that_gives_way_is_refused_or_made_again_and_the_stream_goes_on() {
+    const OTHER: &str = "10.1.0.3:80";
+    let harness = harness().await;
+    let index = &harness.index.destinations;
+    for address in [WEB, OTHER] {
+        index.set(address, service([1]));
+    }
+    let mut client = Client::open(&harness).await;
+    let mut states = [DestinationState::new(), DestinationState::new()];
+    for (id, address) in [(1, WEB), (2, OTHER)] {
+        client.look_up(id, address).await;
+        let state = &mut states[usize::try_from(id - 1).unwrap()];
+        assert_eq!(client.answer(id, state).await, service([1]));
+    }
+    // There is room: it is followed anew, and the answer is another one meanwhile.
+    index.close(WEB, DestinationScope::All);
+    index.set(WEB, service([2]));
+    let answered = client.next().await;
+    assert_eq!(answered.0, 1);
+    index.set(WEB, service([3]));
+    assert_eq!(client.next().await.0, 1);
+    // There is none.
+    index.set_full(true);
+    index.close(OTHER, DestinationScope::All);
+    let (id, refused) = client.next().await;
+    let Answer::Refused(refused) = refused else { panic!("not refused: {refused:?}") };
+    assert_eq!((id, refused.reason.as_str()), (2, "too many destinations are followed"));
+    index.set(WEB, service([4]));
+    assert_eq!(client.next().await.0, 1, "the others go on");
+    index.set_full(false);
+    assert_eq!(client.first(2, OTHER).await, Destination::Unknown, "its number is free");
 }

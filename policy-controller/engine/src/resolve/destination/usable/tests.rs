@@ -41,6 +41,7 @@ fn slice(ports: &[(&str, Option<u16>)], endpoints: &[&str]) -> EndpointSlice {
         port: number.map(|number| NonZeroU16::new(number).unwrap()),
     };
     EndpointSlice {
+        version: None,
         service: Some("web".into()),
         family: endpoints.first().map(|endpoint| AddressFamily::of(endpoint.address)),
         ports: ports.iter().map(port).collect(),
