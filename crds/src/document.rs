@@ -1,11 +1,12 @@
-//! Parses text into values that know the location of each field: YAML of several documents, and
-//! JSON. The only module that uses the YAML library.
+//! Parses text into values that know the location of each field: YAML of several documents, JSON,
+//! and streams of JSON. The only module that uses the YAML library.
 //!
 //! Plain scalars have the same value as for `kubectl` (YAML 1.1: `yes` is true, `0644` is octal),
 //! so that a manifest is read here as the cluster would store it.
 
 mod build;
 mod definition;
+mod json_stream;
 mod locate;
 mod location;
 mod scalar;

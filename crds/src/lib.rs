@@ -19,6 +19,7 @@ mod kinds;
 mod lookup;
 mod node;
 pub mod object;
+mod other_workload;
 mod outbound;
 mod parse;
 mod path;
@@ -40,6 +41,7 @@ pub mod unknown;
 
 pub use kind::Kind;
 pub use object::{Body, Claims, FieldError, Invalid, Object, ObjectKey, ObjectMeta};
+pub use other_workload::{OtherWorkload, TEMPLATE, has_containers, other_workload};
 pub use parse::name::{is_dns_label, is_dns_name};
 pub use parse::{NotAnObject, Part, parse, parse_all, parts};
 pub use pods::pods_of;

@@ -2,6 +2,7 @@
 
 pub(crate) mod duration;
 mod error;
+mod generated;
 pub(crate) mod header;
 pub(crate) mod host;
 pub(crate) mod hostnames;

@@ -6,6 +6,7 @@ mod access_table;
 pub(crate) mod clients;
 mod effects;
 mod effects_table;
+mod further;
 mod grants;
 mod report;
 mod requests;

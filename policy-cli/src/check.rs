@@ -28,6 +28,7 @@ use locations::Locations;
 use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::ControllerConfig;
 use policy_engine::source::SourceError;
+use policy_engine::source::directory::Input;
 use policy_engine::source::{Diagnostic, Severity};
 use std::path::Path;
 
@@ -56,7 +57,7 @@ impl Findings {
 /// If `path` itself cannot be read.
 pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceError> {
     let settings = Settings::from_config(config.clone());
-    let inventory = Inventory::of_directory(path, Scope::All, settings)?;
+    let inventory = Inventory::of_manifests(&[Input::Path(path.to_owned())], Scope::All, settings)?;
     Ok(check_inventory(inventory, Questions::default()))
 }
 
@@ -68,28 +69,31 @@ pub(crate) struct Questions {
     pub(crate) outbound: Option<Vec<NetworkPolicy>>,
     /// Objects of a cluster that no policy depends on, and that may state outbound policy.
     pub(crate) unwatched: Vec<Object>,
+    /// True if workloads come from elsewhere, so that it means nothing where none is selected.
+    pub(crate) policy_only: bool,
 }
 
 /// Lints the objects that were read.
 pub(crate) fn check_inventory(inventory: Inventory, questions: Questions) -> Findings {
     let unguarded = crate::unguarded::workloads(&inventory);
-    let Inventory { compiled, mut diagnostics, values, locations, permissions, .. } = inventory;
+    let Inventory { compiled, mut diagnostics, values, locations, files, permissions, .. } =
+        inventory;
     let scope = &inventory.scope;
     let whole = inventory.cluster.is_some();
     let mesh_known = inventory.settings.mesh_known;
-    let context =
-        CheckContext { compiled: &compiled, permissions: &permissions, whole, mesh_known };
-    let mut locations = Locations::new(locations, values);
+    let Questions { outbound, unwatched, policy_only } = questions;
+    let (compiled, permissions) = (&compiled, &permissions);
+    let context = CheckContext { compiled, permissions, whole, mesh_known, policy_only };
+    let mut locations = Locations::new(locations, files, values);
     let mut undetermined = Vec::new();
     let mut found = findings(&context, &mut locations, &mut undetermined);
     if context.whole {
         found.extend(object_errors::findings(&context));
         found.extend(unknown::findings(&context, &mut locations));
     }
-    found.extend(unguarded::findings(&compiled, &unguarded));
-    let Questions { outbound, unwatched } = questions;
+    found.extend(unguarded::findings(compiled, &unguarded));
     if let Some(network_policies) = outbound {
-        found.extend(outbound::findings(&compiled, &network_policies, whole));
+        found.extend(outbound::findings(compiled, &network_policies, whole));
     }
     if !inventory.settings.outbound_by_linkerd {
         let objects = compiled.objects.iter().map(|object| &**object);

@@ -21,7 +21,6 @@ use policy_controller::args::ClusterArgs;
 use policy_kube::cluster::ClusterError;
 use serde::Serialize;
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Flags that select a cluster and a namespace.
@@ -92,7 +91,7 @@ impl NamespaceFlags {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QuerySource {
-    /// The directory or file, where manifests were read.
+    /// The directories and files, where manifests were read.
     pub(crate) directory: Option<String>,
     /// The address of a controller on this machine.
     pub(crate) controller: Option<String>,
@@ -116,10 +115,10 @@ impl QuerySource {
         }
     }
 
-    /// A directory of manifests.
-    pub(crate) fn directory(path: &Path, scope: &Scope) -> Self {
+    /// Manifests of these names.
+    pub(crate) fn directory(names: &str, scope: &Scope) -> Self {
         Self {
-            directory: Some(path.display().to_string()),
+            directory: Some(names.to_owned()),
             controller: None,
             context: None,
             server: None,
@@ -265,7 +264,7 @@ mod tests {
     #[test]
     fn what_was_asked_is_said_in_one_line() {
         let scope = Scope::Namespace("shop".into());
-        let directory = QuerySource::directory(Path::new("deploy"), &scope);
+        let directory = QuerySource::directory("deploy", &scope);
         assert_eq!(directory.to_string(), "manifests of deploy, namespace shop");
         let cluster = QuerySource {
             directory: None,

@@ -3,7 +3,8 @@
 use crate::unknown_fields;
 use policy_crds::document;
 use policy_webhooks::injector::{
-    JOB_WARNING, NamespaceContext, Outcome, Settings, Template, inject, misplaced, templates,
+    JOB_WARNING, NamespaceContext, Outcome, Settings, Template, Uninjected, VERSION_ANNOTATION,
+    asking, inject, left_alone, misplaced, recorded, templates, uninject,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -32,8 +33,31 @@ pub(crate) struct InjectResult {
 /// Namespace of objects without one.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Injects every pod and pod template of the sources. Namespaces among them apply to their pods.
-pub(crate) fn manifests(sources: &[ManifestInput], settings: &Settings) -> InjectResult {
+/// The work on manifests.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    /// Settings of the injector.
+    pub(crate) settings: Settings,
+    /// Further kinds that are injected, as `Kind` or `kind.group`.
+    pub(crate) kinds: Vec<String>,
+    /// True if sidecars are taken out instead.
+    pub(crate) uninject: bool,
+}
+
+impl Task {
+    /// True if the sidecar is written into templates of this kind.
+    fn writes(&self, template: &Template) -> bool {
+        let full = format!("{}.{}", template.kind, template.group);
+        let mut named = self.kinds.iter();
+        template.is_known
+            || named
+                .any(|kind| [&template.kind, &full].iter().any(|it| it.eq_ignore_ascii_case(kind)))
+    }
+}
+
+/// Injects every pod and pod template of the sources, or takes the sidecar out. Namespaces among them
+/// apply to their pods.
+pub(crate) fn manifests(sources: &[ManifestInput], task: &Task) -> InjectResult {
     let mut injected = InjectResult::default();
     let mut documents: Vec<Value> = Vec::new();
     for source in sources {
@@ -49,9 +73,12 @@ pub(crate) fn manifests(sources: &[ManifestInput], settings: &Settings) -> Injec
     let namespaces = namespaces(&documents);
     let mut texts = Vec::new();
     for mut document in documents {
-        let found = templates(&document);
-        for template in found {
-            inject_template(&mut document, &template, &namespaces, settings, &mut injected);
+        for template in templates(&document) {
+            if task.uninject {
+                take_out(&mut document, &template, &mut injected);
+            } else {
+                inject_template(&mut document, &template, &namespaces, task, &mut injected);
+            }
         }
         texts.push(policy_crds::render::yaml(&document));
     }
@@ -59,14 +86,29 @@ pub(crate) fn manifests(sources: &[ManifestInput], settings: &Settings) -> Injec
     injected
 }
 
+/// Takes the sidecar out of a template.
+fn take_out(document: &mut Value, template: &Template, injected: &mut InjectResult) {
+    let Some(pod) = document.pointer_mut(&template.pointer) else { return };
+    let Some(Uninjected { pod: without, lost }) = uninject(pod) else {
+        injected.notes.push(format!("{template}: has no sidecar"));
+        return;
+    };
+    *pod = *without;
+    injected.notes.push(format!("{template}: sidecar taken out"));
+    let lost = lost.into_iter().map(|path| {
+        format!("{template}: {path} is not as it was before the injection, because the pod changed since")
+    });
+    injected.notes.extend(lost);
+}
+
 fn inject_template(
     document: &mut Value,
     template: &Template,
     namespaces: &BTreeMap<String, NamespaceContext>,
-    settings: &Settings,
+    task: &Task,
     injected: &mut InjectResult,
 ) {
-    let Template { kind, namespace, name, place, pointer } = template;
+    let Template { kind, namespace, place, pointer, .. } = template;
     let object = pointer.strip_suffix(*place).and_then(|object| document.pointer(object));
     let remarks = object.map(|object| misplaced(object, place)).unwrap_or_default();
     let Some(pod) = document.pointer_mut(pointer) else { return };
@@ -75,16 +117,21 @@ fn inject_template(
     // Who applies a manifest without a namespace chooses it then.
     let is_assumed = namespace.is_empty();
     let around = NamespaceContext { default_enabled: true, is_assumed, ..around };
-    let place = match namespace.is_empty() {
-        true => format!("{kind} {name}"),
-        false => format!("{kind} {namespace}/{name}"),
-    };
-    let warnings = match inject(pod, &around, settings) {
+    if let Some(why) = left_alone(&around, &task.settings.control_plane.namespace) {
+        injected.notes.push(format!("{template}: not injected: {why}"));
+        return;
+    }
+    let before = Before::of(pod, &around, &task.settings);
+    let warnings = match inject(before.pod(pod), &around, &task.settings) {
+        Outcome::Injected { warnings, .. } if !task.writes(template) => {
+            injected.notes.push(leave_to_injector(pod, template));
+            warnings
+        }
         Outcome::Injected { pod: with, warnings } => {
-            *pod = *with;
-            injected.notes.push(format!("{place}: injected"));
-            if !settings.native && ["Job", "CronJob"].contains(&kind.as_str()) {
-                injected.notes.push(format!("{place}: {JOB_WARNING}"));
+            *pod = recorded(before.pod(pod), *with);
+            injected.notes.push(format!("{template}: {}", before.note()));
+            if !task.settings.native && ["Job", "CronJob"].contains(&kind.as_str()) {
+                injected.notes.push(format!("{template}: {JOB_WARNING}"));
             }
             warnings
         }
@@ -94,16 +141,65 @@ fn inject_template(
             }
             // The reason is already printed with the note.
             warnings.retain(|warning| Some(warning) != reason.warning().as_ref());
-            injected.notes.push(format!("{place}: not injected: {reason}"));
+            injected.notes.push(format!("{template}: not injected: {reason}"));
             warnings
         }
         Outcome::Refused(errors) => {
-            injected.errors.extend(errors.into_iter().map(|error| format!("{place}: {error}")));
+            injected.errors.extend(errors.into_iter().map(|error| format!("{template}: {error}")));
             Vec::new()
         }
     };
     let warnings = warnings.into_iter().chain(remarks.iter().map(ToString::to_string));
-    injected.notes.extend(warnings.map(|warning| format!("{place}: {warning}")));
+    injected.notes.extend(warnings.map(|warning| format!("{template}: {warning}")));
+}
+
+/// A pod before it was injected, where another version injected it.
+struct Before(Option<(Value, String)>);
+
+impl Before {
+    fn of(pod: &Value, around: &NamespaceContext, settings: &Settings) -> Self {
+        let older = version(pod).zip(uninject(pod)).and_then(|(version, before)| {
+            let before = *before.pod;
+            let Outcome::Injected { pod: now, .. } = inject(&before, around, settings) else {
+                return None;
+            };
+            (self::version(&now) != Some(version)).then(|| (before, version.to_owned()))
+        });
+        Self(older)
+    }
+
+    /// Returns the pod that the sidecar is added to.
+    fn pod<'a>(&'a self, given: &'a Value) -> &'a Value {
+        self.0.as_ref().map_or(given, |(before, _)| before)
+    }
+
+    fn note(&self) -> String {
+        match &self.0 {
+            Some((_, version)) => {
+                format!("brought up to date: its sidecar was of version {version}")
+            }
+            None => "injected".to_owned(),
+        }
+    }
+}
+
+/// Returns the version of the sidecar of a pod that is injected.
+fn version(pod: &Value) -> Option<&str> {
+    pod.get("metadata")?.get("annotations")?.get(VERSION_ANNOTATION)?.as_str()
+}
+
+/// Writes the annotation by which the injector adds the sidecar to the pods of a template, and returns
+/// the note.
+fn leave_to_injector(pod: &mut Value, template: &Template) -> String {
+    let Template { kind, group, .. } = template;
+    let dot = if group.is_empty() { "" } else { "." };
+    if let Some(asking) = asking(pod) {
+        *pod = asking;
+    }
+    format!(
+        "{template}: no sidecar was written, because what handles a {kind} may refuse or drop it; its \
+         pods ask the injector for one. `--kind {kind}{dot}{group}` writes it"
+    )
 }
 
 /// Namespaces among the documents, including those in Lists.
@@ -121,6 +217,10 @@ mod tests {
     use super::*;
     use policy_webhooks::injector::{Bypass, ControlPlane, Defaults, OutboundSettings, Trust};
 
+    fn task(native: bool) -> Task {
+        Task { settings: settings(native), kinds: Vec::new(), uninject: false }
+    }
+
     fn settings(native: bool) -> Settings {
         let control_plane = ControlPlane::new("portcullis", "cluster.local", "cluster.local");
         let (trust, bypass) = (Trust::ConfigMap, Bypass::Warn);
@@ -130,7 +230,7 @@ mod tests {
 
     fn of(text: &str) -> InjectResult {
         let source = ManifestInput { name: "-".to_owned(), bytes: text.as_bytes().to_vec() };
-        manifests(&[source], &settings(true))
+        manifests(&[source], &task(true))
     }
 
     const SPEC: &str = "spec: {containers: [{name: a, image: a}]}";
@@ -212,7 +312,7 @@ mod tests {
             "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\nspec: {{template: {{{SPEC}}}}}\n"
         );
         let source = ManifestInput { name: "-".to_owned(), bytes: job.into_bytes() };
-        let notes = manifests(&[source], &settings(false)).notes;
+        let notes = manifests(&[source], &task(false)).notes;
         assert_eq!(notes[1], format!("Job a: {JOB_WARNING}"));
     }
 }

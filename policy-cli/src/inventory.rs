@@ -5,27 +5,30 @@ use crate::cluster::list::{self, Listing};
 use crate::cluster::permissions::{ListFailure, ListPermissions};
 use crate::cluster::settings::{Settings, SettingsFlags};
 use crate::cluster::{Cluster, ClusterFlags, QuerySource, Scope};
+use crate::inputs::inputs;
 use crate::output::Paint;
 use crate::unknown_fields;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::config::Namespaces;
-use policy_engine::source::Diagnostic;
 use policy_engine::source::SourceError;
-use policy_engine::source::directory::{DeclaredAt, load_linting};
+use policy_engine::source::directory::{DeclaredAt, Input, ManifestFile, load_linting, names};
+use policy_engine::source::{Diagnostic, Severity};
 use policy_engine::{Compiled, compile_objects};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Flags of commands that read a directory or a cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InventoryFlags {
-    /// Read manifests instead of a cluster: a directory (YAML or JSON, any layout), or one file
+    /// Read manifests instead of a cluster: a directory (YAML or JSON, any layout), a file, or `-` for
+    /// standard input; may be repeated
     #[arg(short = 'f', long, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context"])]
-    pub(crate) filename: Option<PathBuf>,
+    pub(crate) filename: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) cluster: ClusterFlags,
@@ -52,44 +55,73 @@ pub(crate) struct Inventory {
     pub(crate) values: BTreeMap<ObjectKey, Value>,
     /// Locations of objects in files; empty for a cluster.
     pub(crate) locations: BTreeMap<ObjectKey, DeclaredAt>,
+    /// The files with their documents; empty for a cluster.
+    pub(crate) files: BTreeMap<Arc<str>, ManifestFile>,
     /// The cluster, unless it is a directory.
     pub(crate) cluster: Option<Cluster>,
 }
 
 impl Inventory {
-    /// Reads the objects that the flags select.
+    /// Reads the objects that the flags of a command select.
     ///
     /// # Errors
     /// Whatever cannot be read, with advice.
-    pub(crate) async fn read(flags: &InventoryFlags, pod: &PodFlags) -> anyhow::Result<Self> {
-        match &flags.filename {
-            Some(path) => {
-                let scope = flags.cluster.namespaces.of_directory();
-                let read = Self::of_directory(path, scope, Settings::of_directory(&flags.settings));
-                read.context("cannot read the manifests")
-            }
-            None => {
-                let cluster = Cluster::connect(&flags.cluster).await?;
-                let settings = Settings::of_cluster(&cluster, pod, &flags.settings).await;
-                Self::of_cluster(cluster, settings).await
-            }
+    pub(crate) async fn read(
+        flags: &InventoryFlags,
+        pod: &PodFlags,
+        command: &str,
+    ) -> anyhow::Result<Self> {
+        if flags.filename.is_empty() {
+            let cluster = Cluster::connect(&flags.cluster).await?;
+            let settings = Settings::of_cluster(&cluster, pod, &flags.settings).await;
+            return Self::of_cluster(cluster, settings).await;
         }
+        let inputs = inputs(&flags.filename, &format!("{command} -f -"))?;
+        let scope = flags.cluster.namespaces.of_directory();
+        let read = Self::of_manifests(&inputs, scope, Settings::of_directory(&flags.settings));
+        let read = read.context("cannot read the manifests")?;
+        read.refuse_unreadable()?;
+        Ok(read)
+    }
+
+    /// Refuses manifests of which a part cannot be read, and such without an object: the answer would be
+    /// about others than those that were meant. Prints notes about what was passed over.
+    fn refuse_unreadable(&self) -> anyhow::Result<()> {
+        let label = Paint::stderr().notice("note:");
+        let about_files = || self.diagnostics.iter().filter(|found| found.object.is_none());
+        for note in about_files().filter(|found| found.severity == Severity::Note) {
+            eprintln!("{label} {}: {}", note.file, note.message);
+        }
+        let errors = about_files().filter(|found| found.severity == Severity::Error);
+        // A document that is no object may be for another program.
+        let (errors, strange): (Vec<_>, Vec<_>) = errors.partition(|found| found.field.is_none());
+        for error in strange {
+            eprintln!("{error}");
+        }
+        if !errors.is_empty() {
+            let errors: Vec<String> = errors.into_iter().map(ToString::to_string).collect();
+            bail!("cannot read the manifests:\n{}", errors.join("\n"));
+        }
+        if self.compiled.objects.is_empty() {
+            bail!("nothing was read: there is no object of a supported kind in {}", self.source);
+        }
+        Ok(())
     }
 
     /// Reads manifests.
     ///
     /// # Errors
-    /// If `path` itself cannot be read.
-    pub(crate) fn of_directory(
-        path: &Path,
+    /// If an input itself cannot be read.
+    pub(crate) fn of_manifests(
+        inputs: &[Input],
         scope: Scope,
         settings: Settings,
     ) -> Result<Self, SourceError> {
         let lint = Some(unknown_fields::findings as _);
-        let loaded = load_linting(path, settings.config.limits, lint)?;
+        let loaded = load_linting(inputs, settings.config.limits, lint)?;
         let objects = loaded.objects.iter().map(|object| Object::clone(object)).collect();
         Ok(Self {
-            source: QuerySource::directory(path, &scope),
+            source: QuerySource::directory(&names(inputs), &scope),
             scope,
             compiled: compile_objects(objects, &settings.config),
             settings,
@@ -97,6 +129,7 @@ impl Inventory {
             diagnostics: loaded.diagnostics,
             values: BTreeMap::new(),
             locations: loaded.locations,
+            files: loaded.files,
             cluster: None,
         })
     }
@@ -124,8 +157,16 @@ impl Inventory {
             diagnostics: Vec::new(),
             values,
             locations: BTreeMap::new(),
+            files: BTreeMap::new(),
             cluster: Some(cluster),
         })
+    }
+
+    /// Returns the objects in the files as they are written, those of Lists each.
+    pub(crate) fn declared(&self) -> impl Iterator<Item = Cow<'_, Value>> {
+        let documents = self.files.values().flat_map(|file| &file.documents);
+        let values = documents.filter_map(|document| document.value.as_ref().ok());
+        values.flat_map(policy_crds::parts).map(|part| part.value)
     }
 
     /// Returns the parsed object with this key.

@@ -19,6 +19,7 @@ mod health;
 mod identity;
 mod import;
 mod inject;
+mod inputs;
 mod inventory;
 mod local_mesh;
 pub mod output;

@@ -137,3 +137,157 @@ fn an_annotation_of_the_workload_is_told_to_belong_to_its_template() {
                   here: it is read from the pod template; write it in spec.template.metadata.annotations";
     assert!(told.contains(remark), "{told}");
 }
+
+/// The documents of a text as values.
+fn objects(text: &str) -> Vec<serde_json::Value> {
+    let documents = policy_crds::document::read(text).into_iter();
+    documents.map(|document| document.value.unwrap()).filter(|value| !value.is_null()).collect()
+}
+
+/// Workloads whose injection changes what cannot be told from the result: names of probes' ports, a
+/// version that was asked for, empty maps and lists.
+const STUBBORN: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, annotations: {example.com/team: a}}
+spec:
+  template:
+    metadata: {annotations: {portcullis.dev/inject: enabled, portcullis.dev/proxy-version: v9}, labels: {}}
+    spec:
+      initContainers: []
+      volumes: [{name: own, emptyDir: {}}]
+      containers:
+      - name: web
+        image: example.com/web
+        ports: [{name: http, containerPort: 80}, {containerPort: 81}]
+        readinessProbe: {tcpSocket: {port: http}}
+        livenessProbe: {tcpSocket: {port: 81, host: \"\"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: plain}
+spec: {containers: [{name: web, image: example.com/web}]}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec: {schedule: '* * * * *', jobTemplate: {spec: {template: {metadata: {}, spec: {containers: [{name: a, image: a}]}}}}}
+---
+apiVersion: serving.knative.dev/v1
+kind: Service
+metadata: {name: hello, namespace: shop}
+spec: {template: {spec: {containers: [{image: example.com/hello}]}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: other}
+data: {a: \"1\"}
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: r}, spec: {template: {spec: {containers: [{name: a, image: a}]}}}}
+";
+
+#[test]
+fn what_is_injected_and_taken_out_again_is_what_it_was() {
+    for sidecar in ["native", "container"] {
+        let (code, once, told) = texts(&inject(&["--sidecar", sidecar, "-"], STUBBORN));
+        assert_eq!(code, Some(0), "{told}");
+        assert_ne!(objects(&once), objects(STUBBORN));
+        let (code, twice, _) = texts(&inject(&["--sidecar", sidecar, "-"], &once));
+        assert_eq!((code, &twice), (Some(0), &once), "a second time changes nothing");
+        let (code, back, told) = texts(&inject(&["--uninject", "-"], &once));
+        assert_eq!((code, objects(&back)), (Some(0), objects(STUBBORN)), "{told}");
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "Deployment shop/web: sidecar taken out",
+                "Pod plain: sidecar taken out",
+                "CronJob nightly: sidecar taken out",
+                "Service shop/hello: sidecar taken out",
+                "Rollout r: sidecar taken out",
+            ]
+        );
+    }
+    let (code, same, told) = texts(&inject(&["--uninject", "-"], DEPLOYMENT));
+    assert_eq!((code, objects(&same)), (Some(0), objects(DEPLOYMENT)));
+    assert_eq!(told, "Deployment shop/web: has no sidecar\n");
+}
+
+#[test]
+fn a_sidecar_of_another_version_is_brought_up_to_date() {
+    let (_, old, _) = texts(&inject(&["--set", "proxy-version=v8", "-"], STUBBORN));
+    let (code, now, told) = texts(&inject(&["-"], &old));
+    assert_eq!(code, Some(0), "{told}");
+    let (_, wanted, _) = texts(&inject(&["-"], STUBBORN));
+    assert_eq!(objects(&now), objects(&wanted));
+    assert!(
+        told.contains("Pod plain: brought up to date: its sidecar was of version v8\n"),
+        "{told}"
+    );
+    let pinned =
+        "Deployment shop/web: not injected: the pod has a sidecar already, of version v9\n";
+    assert!(told.contains(pinned), "{told}");
+}
+
+#[test]
+fn kinds_whose_handlers_may_refuse_a_sidecar_are_left_to_the_injector_unless_they_are_named() {
+    let input = "\
+apiVersion: serving.knative.dev/v1
+kind: Service
+metadata: {name: hello, namespace: shop}
+spec: {template: {spec: {containers: [{image: example.com/hello}]}}}
+";
+    let (code, yaml, told) = texts(&inject(&["-"], input));
+    assert_eq!(code, Some(0), "{told}");
+    assert!(!yaml.contains("portcullis-proxy"), "{yaml}");
+    assert_eq!(
+        objects(&yaml)[0].pointer("/spec/template/metadata/annotations/portcullis.dev~1inject"),
+        Some(&"enabled".into())
+    );
+    assert!(told.starts_with("Service shop/hello: no sidecar was written, because "), "{told}");
+    assert!(told.contains("`--kind Service.serving.knative.dev` writes it"), "{told}");
+    for kind in ["service.serving.knative.dev", "Service"] {
+        let (code, yaml, told) = texts(&inject(&["--kind", kind, "-"], input));
+        assert_eq!((code, told.as_str()), (Some(0), "Service shop/hello: injected\n"));
+        assert!(yaml.contains("name: portcullis-proxy"), "{yaml}");
+    }
+    let disabled = input.replace(
+        "template: {spec",
+        "template: {metadata: {annotations: {portcullis.dev/inject: disabled}}, spec",
+    );
+    let (_, yaml, told) = texts(&inject(&["-"], &disabled));
+    assert_eq!(objects(&yaml), objects(&disabled));
+    assert_eq!(told, "Service shop/hello: not injected: the pod's annotation says `disabled`\n");
+}
+
+#[test]
+fn what_the_webhook_leaves_alone_the_command_leaves_alone() {
+    let namespace = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {config.linkerd.io/admission-webhooks: disabled}}
+---
+";
+    for (input, why) in [
+        (
+            DEPLOYMENT.replace("namespace: shop", "namespace: kube-system"),
+            "Deployment kube-system/web: not injected: the injector leaves namespace kube-system alone\n",
+        ),
+        (
+            DEPLOYMENT.replace("namespace: shop", "namespace: portcullis"),
+            "Deployment portcullis/web: not injected: the injector leaves namespace portcullis alone\n",
+        ),
+        (
+            format!("{namespace}{DEPLOYMENT}"),
+            "Deployment shop/web: not injected: the label `config.linkerd.io/admission-webhooks` \
+             takes namespace shop out\n",
+        ),
+    ] {
+        let (code, yaml, told) = texts(&inject(&["-"], &input));
+        assert_eq!((code, objects(&yaml)), (Some(0), objects(&input)));
+        assert_eq!(told, why);
+    }
+}

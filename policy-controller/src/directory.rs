@@ -1,8 +1,8 @@
-//! Follows a directory of manifests while it changes.
+//! Follows manifests while they change.
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use policy_engine::config::Limits;
-use policy_engine::source::directory::{Lint, Scan, Store, apply_scan, scan};
+use policy_engine::source::directory::{Input, Lint, Scan, Store, apply_scan, names, scan};
 use policy_engine::source::{Change, Diagnostic, Health, Source, SourceContext, SourceError};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -32,10 +32,10 @@ const RESCAN: Duration = Duration::from_secs(5);
 /// The same interval where there are no notifications at all.
 const RESCAN_BLIND: Duration = Duration::from_secs(1);
 
-/// A directory of manifests.
+/// Directories of manifests, files, and text that does not change.
 #[derive(Debug)]
 pub struct DirectorySource {
-    path: PathBuf,
+    inputs: Vec<Input>,
     limits: Limits,
     lint: Option<Lint>,
     epoch: Arc<str>,
@@ -45,10 +45,15 @@ pub struct DirectorySource {
 impl DirectorySource {
     /// Follows `path`, a directory or a single file.
     pub fn new(path: impl Into<PathBuf>, limits: Limits) -> Self {
+        Self::of(vec![Input::Path(path.into())], limits)
+    }
+
+    /// Follows several inputs.
+    pub fn of(inputs: Vec<Input>, limits: Limits) -> Self {
         // The standard library's hash keys are its one source of randomness.
         let random = RandomState::new().hash_one(std::process::id());
         Self {
-            path: path.into(),
+            inputs,
             limits,
             lint: None,
             epoch: format!("directory-{random:016x}").into(),
@@ -80,7 +85,7 @@ impl Source for DirectorySource {
         let SourceContext { sink, refresh: _, shutdown } = context;
         // Watching begins before the first look, so that nothing falls between the two.
         let (notify, mut notified) = mpsc::channel(1);
-        let watcher = watcher(&self.path, notify);
+        let watcher = watcher(&self.inputs, notify);
         let rescan = match &watcher {
             Ok(_) => RESCAN,
             Err(error) => {
@@ -91,7 +96,7 @@ impl Source for DirectorySource {
         let mut store = Store::linting(self.lint);
         let scan = self.steady(None).await?;
         let mut seen = scan.fingerprint();
-        let (mut batch, diagnostics) = apply_scan(&self.path, &mut store, scan);
+        let (mut batch, diagnostics) = apply_scan(&self.inputs, &mut store, scan);
         self.diagnostics.send_replace(diagnostics.into());
         batch.changes.push(Change::Synced);
         if sink.send(batch).await.is_err() {
@@ -108,7 +113,7 @@ impl Source for DirectorySource {
                 Ok(scan) if scan.fingerprint() == seen => continue,
                 Ok(scan) => {
                     seen = scan.fingerprint();
-                    apply_scan(&self.path, &mut store, scan)
+                    apply_scan(&self.inputs, &mut store, scan)
                 }
                 Err(error) => {
                     seen = 0;
@@ -149,16 +154,16 @@ impl DirectorySource {
 
     /// Looks at the directory without holding up other tasks.
     async fn scan(&self) -> Result<Scan, SourceError> {
-        let (path, bytes) = (self.path.clone(), self.limits.file_bytes);
-        let looked = tokio::task::spawn_blocking(move || scan(&path, bytes)).await;
+        let (inputs, bytes) = (self.inputs.clone(), self.limits.file_bytes);
+        let looked = tokio::task::spawn_blocking(move || scan(&inputs, bytes)).await;
         looked.unwrap_or_else(|error| {
-            let path = self.path.display().to_string();
+            let path = names(&self.inputs);
             Err(SourceError::Unreadable { path, error: std::io::Error::other(error) })
         })
     }
 }
 
-fn watcher(path: &Path, notify: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
+fn watcher(inputs: &[Input], notify: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let read_only = event.is_ok_and(|event| event.kind.is_access());
         if !read_only {
@@ -166,10 +171,16 @@ fn watcher(path: &Path, notify: mpsc::Sender<()>) -> notify::Result<RecommendedW
             let _ = notify.try_send(());
         }
     })?;
-    // An editor replaces a file: a single file is watched through its directory.
-    let watched = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-    let watched = if watched.as_os_str().is_empty() { Path::new(".") } else { watched };
-    watcher.watch(watched, RecursiveMode::Recursive)?;
+    let paths = inputs.iter().filter_map(|input| match input {
+        Input::Path(path) => Some(path.as_path()),
+        Input::Text { .. } => None,
+    });
+    for path in paths {
+        // An editor replaces a file: a single file is watched through its directory.
+        let watched = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+        let watched = if watched.as_os_str().is_empty() { Path::new(".") } else { watched };
+        watcher.watch(watched, RecursiveMode::Recursive)?;
+    }
     Ok(watcher)
 }
 

@@ -1,8 +1,9 @@
 //! Builds values and their places from the events of the YAML library.
 
 use super::definition::{Document, MAX_DEPTH, MAX_VALUES, SyntaxError, failed};
+use super::json_stream;
 use super::locate::{CompactSpan, Spans};
-use super::location::Location;
+use super::location::{Location, Origin};
 use super::scalar;
 use crate::reader::quote;
 use serde_json::{Map, Value};
@@ -10,6 +11,7 @@ use serde_saphyr::granit_parser::{
     Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag, options,
 };
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Longest key that is not quoted or explicit, in characters; a label key has at most 317.
@@ -28,6 +30,32 @@ pub(super) fn documents(text: &str) -> Vec<Document> {
         let message = "longer than 4 GiB".to_owned();
         return vec![failed(SyntaxError { location: Location::default(), message })];
     }
+    match json_stream::values(body) {
+        Some(values) => of_stream(body, mark, &values),
+        None => of_yaml(body, Origin::after(mark), &mut 0),
+    }
+}
+
+/// Reads the values of a stream of JSON, each as a document.
+fn of_stream(body: &str, mark: usize, ranges: &[Range<usize>]) -> Vec<Document> {
+    let mut documents = Vec::new();
+    let mut origin = Origin::after(mark);
+    let (mut values, mut passed) = (0, 0);
+    for range in ranges {
+        origin.pass(body.get(passed..range.start).unwrap_or_default());
+        let text = body.get(range.clone()).unwrap_or_default();
+        documents.extend(of_yaml(text, origin, &mut values));
+        origin.pass(text);
+        passed = range.end;
+        if values > MAX_VALUES {
+            break;
+        }
+    }
+    documents
+}
+
+/// Reads the documents of a text at `origin` in its file. `values` counts those that the file has.
+fn of_yaml(body: &str, origin: Origin, values: &mut usize) -> Vec<Document> {
     let options = options! {
         emit_comments: false,
         simple_key_max_lookahead: MAX_KEY,
@@ -35,7 +63,7 @@ pub(super) fn documents(text: &str) -> Vec<Document> {
         block_nesting_limit: MAX_DEPTH,
     };
     let parser = Parser::new_from_str_with_options(body, options);
-    let mut reader = Reader { parser, mark, values: 0 };
+    let mut reader = Reader { parser, origin, values: *values };
     let mut documents = Vec::new();
     while let Some(document) = reader.document() {
         let fatal = document.value.is_err() && (reader.is_exhausted() || !reader.recover());
@@ -44,13 +72,14 @@ pub(super) fn documents(text: &str) -> Vec<Document> {
             break;
         }
     }
+    *values = reader.values;
     documents
 }
 
 struct Reader<'t> {
     parser: Parser<'t, StrInput<'t>>,
-    /// Bytes of the byte order mark, which the parser does not see.
-    mark: usize,
+    /// The place of the text, which the parser does not know.
+    origin: Origin,
     /// Values built so far.
     values: usize,
 }
@@ -187,11 +216,13 @@ impl<'t> Reader<'t> {
 
     fn place(&self, span: &Span) -> CompactSpan {
         let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let byte = |n: Option<usize>| narrow(n.unwrap_or_default().saturating_add(self.mark));
+        let byte =
+            |n: Option<usize>| narrow(n.unwrap_or_default().saturating_add(self.origin.bytes));
         let start = byte(span.start.byte_offset());
+        let (line, column) = self.origin.place(span.start.line(), span.start.col());
         CompactSpan {
-            line: narrow(span.start.line()),
-            column: narrow(span.start.col()).saturating_add(1),
+            line: narrow(line),
+            column: narrow(column).saturating_add(1),
             start,
             end: byte(span.end.byte_offset()).max(start),
         }

@@ -2,6 +2,7 @@
 //! that policy depends on are typed.
 
 use super::error::NotAnObject;
+use super::generated;
 use super::name::{is_dns_label, is_dns_name};
 use super::part::MAX_LIST_DEPTH;
 use super::recorded;
@@ -110,7 +111,7 @@ pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObj
     let fields = metadata
         .fields(AllowedFields::Any)
         .ok_or_else(|| fail("metadata", "expected a mapping"))?;
-    let key = ObjectKey { kind, namespace: namespace(&fields, kind)?, name: name(&fields)? };
+    let key = ObjectKey { kind, namespace: namespace(&fields, kind)?, name: name(&fields, root)? };
     let status = root.get("status").filter(|_| kind == Kind::InboundRoute);
     let mut labels = texts(fields.get("labels"));
     if kind == Kind::Namespace {
@@ -128,23 +129,21 @@ pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObj
     })
 }
 
-fn fail(field: &str, message: &str) -> NotAnObject {
+pub(super) fn fail(field: &str, message: &str) -> NotAnObject {
     NotAnObject::Field { field: field.to_owned(), message: message.to_owned() }
 }
 
 /// `n`, `yes` and `7` are no text in YAML, though they may be meant as names.
-fn not_text(value: &Value) -> String {
+pub(super) fn not_text(value: &Value) -> String {
     format!("expected text, found {}: put it in quotes", describe(value))
 }
 
-fn name(fields: &Fields<'_>) -> Result<Arc<str>, NotAnObject> {
+fn name(fields: &Fields<'_>, root: &Fields<'_>) -> Result<Arc<str>, NotAnObject> {
     const FIELD: &str = "metadata.name";
     let Some(node) = fields.get("name") else {
-        let message = match fields.get("generateName") {
-            Some(_) => "is required, `generateName` only means something to a cluster",
-            None => "is required",
-        };
-        return Err(fail(FIELD, message));
+        let prefix = fields.get("generateName").filter(|node| node.value().as_str() != Some(""));
+        let prefix = prefix.ok_or_else(|| fail(FIELD, "is required"))?;
+        return generated::name(prefix.value(), root);
     };
     let Value::String(text) = node.value() else {
         return Err(fail(FIELD, &not_text(node.value())));

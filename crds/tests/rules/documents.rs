@@ -236,3 +236,31 @@ fn ten_megabytes_of_anything_end_soon() {
     let keys: String = (0..200_000).map(|i| format!("key-number-{i}: 1\n")).collect();
     assert_eq!(within(limit, &keys), "");
 }
+
+#[test]
+fn a_stream_of_json_is_read_as_kubectl_reads_it() {
+    let text = "{\"kind\": \"A\", \"at\": {\"x\": 1}}\n{\"kind\": \"B\"} {\"kind\":\n  \"C\"}\n";
+    let documents = document::read(text);
+    let kinds: Vec<_> =
+        documents.iter().map(|it| it.value.clone().unwrap()["kind"].clone()).collect();
+    assert_eq!(kinds, [json!("A"), json!("B"), json!("C")]);
+    let at = |document: usize, field: &str| {
+        let location = documents[document].locate(field).unwrap();
+        (location.line, location.column, text[location.bytes].to_owned())
+    };
+    assert_eq!(at(0, "at.x"), (1, 21, "\"x\"".to_owned()));
+    assert_eq!(at(1, "kind"), (2, 2, "\"kind\"".to_owned()));
+    assert_eq!(at(2, "kind"), (2, 17, "\"kind\"".to_owned()));
+    assert_eq!(documents[2].location.line, 2);
+}
+
+#[test]
+fn what_begins_like_a_stream_of_json_and_is_none_is_read_as_yaml() {
+    assert_eq!(value("{a: 1, b: [2]}"), json!({"a": 1, "b": [2]}));
+    assert_eq!(value("{\"a\": 1}\n"), json!({"a": 1}));
+    let separated = document::read("{\"a\": 1}\n---\n{\"a\": 2}\n");
+    let values: Vec<_> = separated.into_iter().map(|it| it.value.unwrap()).collect();
+    assert_eq!(values, [json!({"a": 1}), json!({"a": 2})]);
+    let broken = document::read("{\"a\": 1}\n{\"a\": 2");
+    assert!(broken.iter().any(|it| it.value.is_err()), "{broken:?}");
+}

@@ -311,6 +311,10 @@ fn a_pod_belongs_to_its_controller_and_through_a_replicaset_to_its_deployment() 
     assert_eq!(owner("pod-template-hash: 5d69b8c7f", set), is("deployment/web"));
     assert_eq!(owner("pod-template-hash: other", set), is("replicaset/web-5d69b8c7f"));
     assert_eq!(owner("a: b", set), is("replicaset/web-5d69b8c7f"));
+    assert_eq!(owner("rollouts-pod-template-hash: 5d69b8c7f", set), is("rollout/web"));
+    let replicas = "[{kind: ReplicationController, name: web-3, controller: true}]";
+    assert_eq!(owner("deploymentconfig: web", replicas), is("deploymentconfig/web"));
+    assert_eq!(owner("deploymentconfig: other", replicas), is("replicationcontroller/web-3"));
     assert_eq!(
         owner("a: b", "[{kind: StatefulSet, name: db, controller: true}]"),
         is("statefulset/db")

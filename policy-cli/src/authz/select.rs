@@ -1,9 +1,10 @@
 //! Selects workloads: one by name, those of a Deployment and the like, those behind a Server, or
 //! all.
 
+use super::further;
 use crate::cluster::{Cluster, owners, undetermined};
 use crate::inventory::Inventory;
-use crate::workload_argument::kind_and_name;
+use crate::workload_argument::NamedObject;
 use anyhow::bail;
 use policy_core::{WorkloadKey, WorkloadKind};
 use policy_crds::{Kind, ObjectKey, nearest};
@@ -18,6 +19,10 @@ pub(crate) enum WorkloadTarget {
     All,
     /// A Pod, an ExternalWorkload, or a controller of pods such as a Deployment.
     Workload(Kind, Arc<str>),
+    /// A workload of a kind that is not read itself, in lower case.
+    Other(Arc<str>, Arc<str>),
+    /// The pods that a Service selects.
+    Service(Arc<str>),
     /// The ports that a Server owns.
     Server(Arc<str>),
 }
@@ -39,12 +44,16 @@ impl FromStr for WorkloadTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (kind, name) = kind_and_name(text, &KINDS)?;
-        Ok(if kind == Kind::Server {
-            Self::Server(name.into())
-        } else {
-            Self::Workload(kind, name.into())
-        })
+        let named = NamedObject::parse(text)?;
+        let name: Arc<str> = named.name.into();
+        if named.is_of(Kind::Service) {
+            return Ok(Self::Service(name));
+        }
+        match named.kind(&KINDS) {
+            Some(Kind::Server) => Ok(Self::Server(name)),
+            Some(kind) => Ok(Self::Workload(kind, name)),
+            None => Ok(Self::Other(named.other_kind(&KINDS)?.into(), name)),
+        }
     }
 }
 
@@ -53,7 +62,7 @@ impl WorkloadTarget {
     pub(crate) fn server(&self) -> Option<&Arc<str>> {
         match self {
             Self::Server(name) => Some(name),
-            Self::All | Self::Workload(..) => None,
+            Self::All | Self::Workload(..) | Self::Other(..) | Self::Service(_) => None,
         }
     }
 }
@@ -85,8 +94,15 @@ pub(crate) async fn pods(
     inventory: &Inventory,
     target: &WorkloadTarget,
 ) -> anyhow::Result<WorkloadSelection> {
-    let WorkloadTarget::Workload(kind, name) = target else {
-        return Ok(WorkloadSelection::All);
+    let (kind, name) = match target {
+        WorkloadTarget::All | WorkloadTarget::Server(_) => return Ok(WorkloadSelection::All),
+        WorkloadTarget::Other(kind, name) => {
+            return Ok(WorkloadSelection::These(further::of_other_kind(inventory, kind, name)?));
+        }
+        WorkloadTarget::Service(name) => {
+            return Ok(WorkloadSelection::These(further::of_service(inventory, name).await?));
+        }
+        WorkloadTarget::Workload(kind, name) => (kind, name),
     };
     let found: BTreeSet<WorkloadKey> = match (kind, &inventory.cluster) {
         (Kind::Pod | Kind::ExternalWorkload, _) => named_workload(inventory, *kind, name),
@@ -181,8 +197,26 @@ mod tests {
             "web".parse::<WorkloadTarget>(),
             Err("`web` is not KIND/NAME, for example deploy/web".to_owned())
         );
-        let error = "svc/web".parse::<WorkloadTarget>().unwrap_err();
-        assert!(error.starts_with("`svc` is not one of pod, externalworkload, server"), "{error}");
+        for text in ["deployment.apps/web", "deployments.v1.apps/web"] {
+            assert_eq!(text.parse(), Ok(deployment.clone()), "{text}");
+        }
+        for text in ["svc/web", "services/web", "service.v1/web"] {
+            assert_eq!(text.parse(), Ok(WorkloadTarget::Service("web".into())), "{text}");
+        }
+        for (text, kind) in [
+            ("rollout/web", "rollout"),
+            ("dc/web", "deploymentconfig"),
+            ("service.serving.knative.dev/web", "service"),
+            ("statefulset.apps.kruise.io/web", "statefulset"),
+        ] {
+            assert_eq!(
+                text.parse(),
+                Ok(WorkloadTarget::Other(kind.into(), "web".into())),
+                "{text}"
+            );
+        }
+        let error = "deplyo/web".parse::<WorkloadTarget>().unwrap_err();
+        assert_eq!(error, "`deplyo` is not a kind; did you mean `deploy`?");
         assert!(
             "pod/".parse::<WorkloadTarget>().is_err()
                 && "pod/a/b".parse::<WorkloadTarget>().is_err()

@@ -14,6 +14,8 @@ pub(super) struct CheckContext<'a> {
     pub(super) whole: bool,
     /// True if the suffix of this mesh's identities is known.
     pub(super) mesh_known: bool,
+    /// True if workloads come from elsewhere.
+    pub(super) policy_only: bool,
 }
 
 impl CheckContext<'_> {

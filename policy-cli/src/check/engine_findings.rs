@@ -130,6 +130,7 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
         // Resources beside the manifests may declare the port number, and a container may listen on
         // an undeclared port.
         FindingKind::PortNumber if !context.whole => false,
+        FindingKind::SelectsNothing if context.policy_only => false,
         FindingKind::SelectsNothing
         | FindingKind::PortName
         | FindingKind::PortNumber

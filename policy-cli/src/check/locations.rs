@@ -2,38 +2,33 @@
 
 use super::finding::Finding;
 use policy_crds::ObjectKey;
-use policy_crds::document::{self, Document, Location};
+use policy_crds::document::{Document, Location};
 use policy_engine::source::Diagnostic;
-use policy_engine::source::directory::DeclaredAt;
+use policy_engine::source::directory::{DeclaredAt, ManifestFile};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Locations of objects in files. Files are read when first needed.
+/// Locations of objects in files.
 pub(super) struct Locations {
     places: BTreeMap<ObjectKey, DeclaredAt>,
     files: BTreeMap<Arc<str>, ManifestFile>,
+    /// The first document of each file that declares an object, so that files are searched once and
+    /// not once a finding.
+    declared: BTreeMap<Arc<str>, HashMap<ObjectKey, usize>>,
     values: BTreeMap<ObjectKey, Value>,
-}
-
-/// A manifest file, as far as it could be read.
-pub(super) struct ManifestFile {
-    /// Content.
-    pub(super) text: String,
-    /// Its documents.
-    pub(super) documents: Vec<Document>,
-    /// The first document that declares each object, so that a file is parsed once and not once a
-    /// finding.
-    declared: HashMap<ObjectKey, usize>,
 }
 
 impl Locations {
     /// Creates the table of locations. Objects in `values` come from a cluster and have none.
     pub(super) fn new(
         places: BTreeMap<ObjectKey, DeclaredAt>,
+        files: BTreeMap<Arc<str>, ManifestFile>,
         values: BTreeMap<ObjectKey, Value>,
     ) -> Self {
-        Self { places, files: BTreeMap::new(), values }
+        let declared =
+            files.iter().map(|(name, file)| (Arc::clone(name), declared(file))).collect();
+        Self { places, files, declared, values }
     }
 
     /// Returns an object as it was written; `None` if it is in no file, or is an item of a List.
@@ -68,33 +63,30 @@ impl Locations {
         Diagnostic { severity, ..diagnostic }
     }
 
-    /// Files that declare objects.
-    pub(super) fn files(&mut self) -> impl Iterator<Item = (&Arc<str>, &ManifestFile)> {
-        for place in self.places.values() {
-            self.files.entry(Arc::clone(&place.file)).or_insert_with(|| read(&place.file));
-        }
+    /// The files that were read.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&Arc<str>, &ManifestFile)> {
         self.files.iter()
     }
 
-    fn document(&mut self, object: &ObjectKey) -> Option<&Document> {
+    fn document(&self, object: &ObjectKey) -> Option<&Document> {
         let place = self.places.get(object)?;
-        let file = self.files.entry(Arc::clone(&place.file)).or_insert_with(|| read(&place.file));
-        file.documents.get(*file.declared.get(&place.declared)?)
+        let at = self.declared.get(&place.file)?.get(&place.declared)?;
+        self.files.get(&place.file)?.documents.get(*at)
     }
 }
 
-/// Reads a file. If it has become unreadable, locations are lines without text.
-fn read(file: &str) -> ManifestFile {
-    let bytes = std::fs::read(file).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
-    let documents = document::read_bytes(&bytes);
+/// Returns the first document that declares each object of a file.
+fn declared(file: &ManifestFile) -> HashMap<ObjectKey, usize> {
     let mut declared = HashMap::new();
-    for (at, document) in documents.iter().enumerate() {
+    for (at, document) in file.documents.iter().enumerate() {
         let Ok(value) = &document.value else { continue };
         if let Ok(object) = policy_crds::parse(value) {
             declared.entry(object.meta.key).or_insert(at);
+        } else if let Some(workload) = policy_crds::other_workload(value) {
+            for pod in workload.pods {
+                declared.entry(pod.meta.key).or_insert(at);
+            }
         }
     }
-    ManifestFile { documents, text, declared }
+    declared
 }

@@ -1,8 +1,9 @@
 //! Warnings and errors of the injector for pods and pod templates.
 
-use super::locations::{Locations, ManifestFile};
+use super::locations::Locations;
 use policy_crds::document::Document;
 use policy_crds::{FieldError, Part};
+use policy_engine::source::directory::ManifestFile;
 use policy_engine::source::{Diagnostic, Severity};
 use policy_webhooks::injector::{
     NamespaceContext, Template, dry_run, misplaced, namespace_without_effect, templates,
@@ -96,6 +97,11 @@ fn diagnostic(
     let located = if located.is_empty() { None } else { at.document.locate(&located) };
     let location = located.unwrap_or_else(|| at.document.location.clone());
     let object = policy_crds::parse(&at.part.value).ok().map(|object| object.meta.key);
+    // A key names the kinds that are read themselves.
+    let message = match templates(&at.part.value).first().filter(|_| object.is_none()) {
+        Some(template) => format!("{template}: {message}"),
+        None => message,
+    };
     let diagnostic = Diagnostic::at(at.name, &at.file.text, &location, message);
     Diagnostic { severity, ..diagnostic.of(object.as_ref(), &field) }
 }

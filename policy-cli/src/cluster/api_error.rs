@@ -55,7 +55,6 @@ mod tests {
     use super::*;
     use crate::cluster::Scope;
     use kube::core::Status;
-    use std::path::Path;
 
     fn refused(code: u16, message: &str) -> kube::Error {
         kube::Error::Api(Status::failure(message, "").with_code(code).boxed())
@@ -66,7 +65,7 @@ mod tests {
         let source = QuerySource {
             context: Some("kind".to_owned()),
             server: Some("https://api".to_owned()),
-            ..QuerySource::directory(Path::new("."), &Scope::All)
+            ..QuerySource::directory(".", &Scope::All)
         };
         let source = QuerySource { directory: None, ..source };
         let said = |code, message: &str| {

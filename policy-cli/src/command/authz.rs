@@ -39,7 +39,8 @@ Examples:
 )]
 pub(crate) struct AuthzArgs {
     /// The workload: pod/NAME, deploy/NAME (also statefulset, daemonset, replicaset, job, cronjob),
-    /// externalworkload/NAME, or server/NAME; by default every workload
+    /// rollout/NAME and the like, svc/NAME for the pods of a Service, externalworkload/NAME, or
+    /// server/NAME, each also with its group (deployment.apps/NAME); by default every workload
     #[arg(value_name = "KIND/NAME")]
     workload: Option<WorkloadTarget>,
 
@@ -60,7 +61,7 @@ pub(crate) struct AuthzArgs {
 
 pub(crate) fn run(args: &AuthzArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let inventory = Inventory::read(&args.inventory, &args.controller).await?;
+        let inventory = Inventory::read(&args.inventory, &args.controller, "authz").await?;
         inventory.print_notes();
         let target = args.workload.clone().unwrap_or(WorkloadTarget::All);
         let pods = pods(&inventory, &target).await?;

@@ -11,20 +11,20 @@ use crate::diagnostics::fetch::list;
 use crate::diagnostics::metadata::text as text_at;
 use crate::diagnostics::network_policy::read;
 use crate::diagnostics::outbound_policy::KINDS;
+use crate::inputs::inputs;
 use crate::inventory::Inventory;
 use crate::output::{self, Format, Paint};
 use anyhow::Context;
 use clap::Args;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use policy_crds::{Kind, Object, document, parts};
-use policy_engine::source::directory::scan;
+use policy_crds::{Kind, Object};
 use policy_engine::source::{Diagnostic, Severity};
 use policy_kube::source::object_of;
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Check manifests or a cluster for mistakes in policies
@@ -35,8 +35,8 @@ use std::process::ExitCode;
 /// selectors that select nothing, matches that are never reached, and empty lists, whose meaning is
 /// explained. Notes are worth knowing, and no fault.
 ///
-/// With a directory, checks manifests. Without one, checks the cluster of the current context; the
-/// first line names it. In a cluster, references that lead nowhere and port names that no selected pod
+/// With a path, checks manifests. Sources of Helm and kustomize are passed over with a note that says
+/// how to render them. Without a path, checks the cluster of the current context; the first line names it. In a cluster, references that lead nowhere and port names that no selected pod
 /// has are errors, because nothing else will be applied beside them. Every policy that matches no port
 /// of any workload is reported, so that an upgrade of an application cannot disable its policies
 /// unnoticed. So is outbound policy of Linkerd's kinds (routes of Services, EgressNetworks, annotations
@@ -51,6 +51,9 @@ use std::process::ExitCode;
 Examples:
   portcullis check examples/emojivoto
   portcullis check --deny-warnings deploy/        # for CI
+  portcullis check -f shop/ -f policy.yaml        # several, as kubectl takes them
+  helm template shop charts/shop | portcullis check -
+  portcullis check --policy-only policies/        # workloads come from elsewhere
   portcullis check --identity-domain example.org deploy/
   portcullis check                                # the context's cluster and namespace
   portcullis check --context production -A        # every namespace of another cluster
@@ -58,10 +61,19 @@ Examples:
   portcullis check -o json deploy/ | jq -r '.findings[] | \"\\(.file):\\(.line) \\(.message)\"'"
 )]
 pub(crate) struct CheckArgs {
-    /// Directory of manifests (YAML or JSON, any layout), or one file; without it a cluster is
-    /// checked
-    #[arg(conflicts_with_all = ["kubeconfig", "context", "namespace", "all_namespaces"])]
-    path: Option<PathBuf>,
+    /// Directories of manifests (YAML or JSON, any layout), files, or `-` for standard input; without
+    /// one a cluster is checked
+    #[arg(value_name = "PATH", conflicts_with_all = ["kubeconfig", "context", "namespace", "all_namespaces"])]
+    paths: Vec<PathBuf>,
+
+    /// The same, as kubectl takes it; may be repeated
+    #[arg(short = 'f', long, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context", "namespace", "all_namespaces"])]
+    filename: Vec<PathBuf>,
+
+    /// The manifests hold policy alone, and workloads come from elsewhere: do not warn of Servers that
+    /// select none
+    #[arg(long)]
+    policy_only: bool,
 
     #[command(flatten)]
     cluster: ClusterFlags,
@@ -151,25 +163,10 @@ struct CheckRun {
 }
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let CheckRun { source, list_failures, findings } = match &args.path {
-        Some(path) => {
-            let mut settings = Settings::of_directory(&args.settings);
-            settings.outbound_by_linkerd |= args.beside_linkerd;
-            let outbound = match args.outbound {
-                true => Some(declared_network_policies(path, &settings)?),
-                false => None,
-            };
-            let inventory = Inventory::of_directory(path, Scope::All, settings);
-            CheckRun {
-                source: QuerySource::directory(path, &Scope::All),
-                list_failures: Vec::new(),
-                findings: check_inventory(
-                    inventory.context("cannot read the manifests")?,
-                    Questions { outbound, ..Questions::default() },
-                ),
-            }
-        }
-        None => block_on(check_cluster(args))?,
+    let paths = [&args.paths[..], &args.filename[..]].concat();
+    let CheckRun { source, list_failures, findings } = match paths.is_empty() {
+        true => block_on(check_cluster(args))?,
+        false => check_manifests(&paths, args)?,
     };
     let undetermined = findings.undetermined.iter();
     // What could not be listed has not been checked.
@@ -195,6 +192,20 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     Ok(if denied { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+fn check_manifests(paths: &[PathBuf], args: &CheckArgs) -> anyhow::Result<CheckRun> {
+    let mut settings = Settings::of_directory(&args.settings);
+    settings.outbound_by_linkerd |= args.beside_linkerd;
+    let inputs = inputs(paths, "check -")?;
+    let inventory = Inventory::of_manifests(&inputs, Scope::All, settings);
+    let inventory = inventory.context("cannot read the manifests")?;
+    let outbound = args.outbound.then(|| declared_network_policies(&inventory));
+    let source = inventory.source.clone();
+    let policy_only = args.policy_only;
+    let questions = Questions { outbound, policy_only, ..Questions::default() };
+    let findings = check_inventory(inventory, questions);
+    Ok(CheckRun { source, list_failures: Vec::new(), findings })
+}
+
 async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
     let cluster = Cluster::connect(&args.cluster).await?;
     let mut settings = Settings::of_cluster(&cluster, &args.controller, &args.settings).await;
@@ -218,22 +229,15 @@ async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
     });
     let unwatched = unwatched.collect();
     let (source, list_failures) = (inventory.source.clone(), inventory.list_failures());
-    let findings = check_inventory(inventory, Questions { outbound, unwatched });
+    let questions = Questions { outbound, unwatched, policy_only: args.policy_only };
+    let findings = check_inventory(inventory, questions);
     Ok(CheckRun { source, list_failures, findings })
 }
 
-/// Reads the NetworkPolicies among manifests.
-fn declared_network_policies(
-    path: &Path,
-    settings: &Settings,
-) -> anyhow::Result<Vec<NetworkPolicy>> {
-    let files = scan(path, settings.config.limits.file_bytes);
-    let files = files.context("cannot read the manifests")?;
-    let documents = files.contents().flat_map(document::read_bytes);
-    let values: Vec<Value> = documents.filter_map(|document| document.value.ok()).collect();
-    let parts = values.iter().flat_map(parts).map(|part| part.value);
+/// Returns the NetworkPolicies among manifests.
+fn declared_network_policies(inventory: &Inventory) -> Vec<NetworkPolicy> {
     let is_one = |value: &Cow<'_, Value>| text_at(value, "/kind") == "NetworkPolicy";
-    Ok(parts.filter(is_one).map(|value| read(&value)).collect())
+    inventory.declared().filter(is_one).map(|value| read(&value)).collect()
 }
 
 /// Lists the NetworkPolicies of the selected namespaces.

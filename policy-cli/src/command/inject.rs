@@ -1,24 +1,26 @@
 //! `portcullis inject`.
 
-use crate::inject::{ManifestInput, manifests};
+use crate::inject::{ManifestInput, Task, manifests};
+use crate::inputs::inputs;
 use crate::output::{self, Paint};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use policy_engine::ControllerConfig;
-use policy_engine::source::directory::scan;
+use policy_engine::source::directory::{Input, names, scan};
 use policy_webhooks::injector::{
     Bypass, ControlPlane, Defaults, OutboundSettings, Preset, Settings, Trust, trust_from_pem,
 };
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Add the sidecar to manifests, as the injector does in a cluster
 ///
 /// Reads YAML or JSON from files and folders, or from standard input with `-`, and writes YAML to standard output:
-/// every Pod, Deployment, DaemonSet, StatefulSet, ReplicaSet, ReplicationController, Job, CronJob and
-/// List of them with a sidecar, everything else unchanged, without comments. Pods that have a sidecar
-/// stay as they are. Manifests with `portcullis.dev/inject: disabled`, or whose Namespace in the input
+/// every Pod, Deployment, DaemonSet, StatefulSet, ReplicaSet, ReplicationController, Job, CronJob, Rollout,
+/// DeploymentConfig and List of them with a sidecar, everything else unchanged, without comments. Pods
+/// that have a sidecar of this version stay as they are; one of another version is brought up to date.
+/// Other kinds with a pod template get the annotation that asks the injector for one. Manifests with `portcullis.dev/inject: disabled`, or whose Namespace in the input
 /// has it, get none. Standard error lists what was injected, what was not and why, and fields that no
 /// schema has.
 ///
@@ -31,12 +33,27 @@ use std::process::ExitCode;
 Examples:
   portcullis inject examples/shop/workloads.yaml | kubectl apply -f -
   kubectl get deploy web -o yaml | portcullis inject - | kubectl apply -f -
+  portcullis inject --uninject injected.yaml > plain.yaml
   portcullis inject --set proxy-log-level=debug --set proxy-cpu-limit=1 deploy.yaml"
 )]
 pub(crate) struct InjectArgs {
     /// Manifests: files, or folders with all manifests in them; `-` is standard input
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<String>,
+    #[arg(value_name = "FILE", required_unless_present = "filename")]
+    files: Vec<PathBuf>,
+
+    /// The same, as kubectl takes it; may be repeated
+    #[arg(short = 'f', long, value_name = "FILE")]
+    filename: Vec<PathBuf>,
+
+    /// Take the sidecar out instead: of manifests that this command injected, what they were before
+    #[arg(long, conflicts_with_all = ["set", "kind"])]
+    uninject: bool,
+
+    /// Write the sidecar into the pod template of this kind too, `Kind` or `kind.group`; may be repeated.
+    /// Others than Kubernetes' own, Rollout, DeploymentConfig and OpenKruise's are left to the injector,
+    /// because what handles them may refuse or drop a sidecar
+    #[arg(long, value_name = "KIND")]
+    kind: Vec<String>,
 
     /// Default of a setting that manifests may annotate: the annotation's name after `portcullis.dev/`,
     /// and its value; may be repeated
@@ -88,10 +105,13 @@ pub(crate) fn run(args: &InjectArgs) -> anyhow::Result<ExitCode> {
         native: args.sidecar == SidecarKind::Native,
         outbound: OutboundSettings::default(),
     };
+    let paths = [&args.files[..], &args.filename[..]].concat();
+    let inputs = inputs(&paths, "inject - | kubectl apply -f -")?;
     let sources: Vec<Vec<ManifestInput>> =
-        args.files.iter().map(|file| read(file)).collect::<anyhow::Result<_>>()?;
+        inputs.iter().map(read).collect::<anyhow::Result<_>>()?;
     let sources: Vec<ManifestInput> = sources.into_iter().flatten().collect();
-    let injected = manifests(&sources, &settings);
+    let task = Task { settings, kinds: args.kind.clone(), uninject: args.uninject };
+    let injected = manifests(&sources, &task);
     let (paint, mut err) = (Paint::stderr(), std::io::stderr());
     for warning in &injected.warnings {
         // As for notes.
@@ -106,7 +126,7 @@ pub(crate) fn run(args: &InjectArgs) -> anyhow::Result<ExitCode> {
     }
     if injected.yaml.is_empty() {
         // A pipe that broke must not look like work that is done.
-        bail!("nothing was read from {}", args.files.join(", "));
+        bail!("nothing was read from {}", names(&inputs));
     }
     output::text(&injected.yaml)?;
     Ok(ExitCode::SUCCESS)
@@ -119,36 +139,21 @@ fn trust(roots: Option<&Path>) -> anyhow::Result<Trust> {
     trust_from_pem(&text).map_err(|error| anyhow::anyhow!("--roots: `{place}`: {error}"))
 }
 
-/// Reads standard input, a file, or every manifest of a folder.
-fn read(file: &str) -> anyhow::Result<Vec<ManifestInput>> {
-    if file.starts_with("https://") || file.starts_with("http://") {
-        bail!(
-            "`{file}` is an address: curl -fsSL {file} | portcullis inject - | kubectl apply -f -"
-        );
-    }
-    if Path::new(file).is_dir() {
-        return folder(file);
-    }
-    let mut bytes = Vec::new();
-    if file == "-" {
-        std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
-    } else {
-        bytes = std::fs::read(file).with_context(|| format!("cannot read `{file}`"))?;
-    }
-    Ok(vec![ManifestInput { name: file.to_owned(), bytes }])
-}
-
-/// Reads the files of a folder that `check` reads. One that cannot be read would be missing from what
-/// is applied, so that it is an error.
-fn folder(folder: &str) -> anyhow::Result<Vec<ManifestInput>> {
+/// Reads the files of an input. One that cannot be read would be missing from what is applied, so that it
+/// is an error.
+fn read(input: &Input) -> anyhow::Result<Vec<ManifestInput>> {
     let limit = ControllerConfig::default().limits.file_bytes;
-    let scan = scan(Path::new(folder), limit).with_context(|| format!("cannot read `{folder}`"))?;
+    let scan = scan(std::slice::from_ref(input), limit);
+    let scan = scan.with_context(|| format!("cannot read `{input}`"))?;
     if let Some(problem) = scan.problems().next() {
         bail!("{problem}");
     }
-    let input = |(path, content): (&Path, Result<&[u8], &str>)| match content {
+    for note in scan.notes() {
+        eprintln!("{} {}: {}", Paint::stderr().notice("note:"), note.file, note.message);
+    }
+    let file = |(path, content): (&Path, Result<&[u8], &str>)| match content {
         Ok(bytes) => Ok(ManifestInput { name: path.display().to_string(), bytes: bytes.to_vec() }),
         Err(reason) => bail!("{}: {reason}", path.display()),
     };
-    scan.files().map(input).collect()
+    scan.files().map(file).collect()
 }

@@ -66,7 +66,7 @@ enum RoutesFormat {
 
 pub(crate) fn run(args: &RoutesArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let inventory = Inventory::read(&args.inventory, &args.controller).await?;
+        let inventory = Inventory::read(&args.inventory, &args.controller, "routes").await?;
         inventory.print_notes();
         let report = report(&inventory, args.host.as_ref())?;
         match args.output {

@@ -63,7 +63,7 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    if args.controller.controller.is_some() && args.inventory.filename.is_some() {
+    if args.controller.controller.is_some() && !args.inventory.filename.is_empty() {
         bail!("--controller asks a controller, --filename looks at manifests: give one of them");
     }
     block_on(async {
@@ -85,8 +85,8 @@ async fn read(args: &StatusArgs, names: &ResourceArgs) -> anyhow::Result<StatusR
         let connection = connect_local(address).await?;
         return fetch(connection, &scope, source, names).await;
     }
-    if flags.filename.is_some() {
-        let inventory = Inventory::read(flags, &controller.pod).await?;
+    if !flags.filename.is_empty() {
+        let inventory = Inventory::read(flags, &controller.pod, "status").await?;
         return Ok(of_inventory(&inventory, None, names));
     }
     let cluster = Cluster::connect(&flags.cluster).await?;

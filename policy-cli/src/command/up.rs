@@ -2,6 +2,7 @@
 
 use super::block_on;
 use crate::cluster::settings::{CONTROL_PLANE, of_chart};
+use crate::inputs::inputs;
 use crate::local_mesh::addresses::SUBNET;
 use crate::local_mesh::subnet;
 use crate::output::{Format, Paint};
@@ -40,12 +41,18 @@ use std::process::ExitCode;
 Examples:
   portcullis up examples/emojivoto
   portcullis up --default-policy deny my-manifests/
+  helm template shop charts/shop | portcullis up -
   portcullis up -o json examples/emojivoto | jq -c 'select(.decision == \"deny\")'
   portcullis up --subnet 127.99.0.0/16 examples/per-route     # addresses of your choice"
 )]
 pub(crate) struct UpArgs {
-    /// Directory of manifests (YAML or JSON, any layout), or one file
-    directory: PathBuf,
+    /// Directories of manifests (YAML or JSON, any layout), files, or `-` for standard input
+    #[arg(value_name = "PATH", required_unless_present = "filename")]
+    paths: Vec<PathBuf>,
+
+    /// The same, as kubectl takes it; may be repeated
+    #[arg(short = 'f', long, value_name = "PATH")]
+    filename: Vec<PathBuf>,
 
     /// Default policy of the cluster
     #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated", value_parser = policy)]
@@ -87,6 +94,8 @@ fn policy(name: &str) -> Result<DefaultPolicy, String> {
 }
 
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
+    let paths = [args.paths, args.filename].concat();
+    let inputs = inputs(&paths, "up -")?;
     let loopback = Ipv4Net::new(Ipv4Addr::new(127, 0, 0, 0), 8)?;
     if let Some(subnet) = args.subnet
         && (!loopback.contains(&subnet) || subnet.prefix_len() > 16)
@@ -117,7 +126,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
         eprintln!("{label} another `up` uses {SUBNET}; this one uses {}", lock.subnet);
     }
     let options = UpOptions {
-        directory: args.directory,
+        inputs,
         config: config.validated().context("settings")?,
         listen: args.grpc_addr,
         subnet: lock.subnet,

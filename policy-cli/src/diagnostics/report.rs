@@ -148,11 +148,10 @@ mod tests {
     use crate::cluster::Scope;
     use crate::diagnostics::check::Check;
     use crate::diagnostics::fetch::FetchError;
-    use std::path::Path;
 
     #[test]
     fn what_fails_is_reported_with_its_mend_below_its_heading() {
-        let source = QuerySource::directory(Path::new("x"), &Scope::All);
+        let source = QuerySource::directory("x", &Scope::All);
         let findings = vec![
             CheckResult::fail(Check::Leader, "no replica leads", "look at the Lease"),
             CheckResult::pass(Check::ApiServer, "it answers"),

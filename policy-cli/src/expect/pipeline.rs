@@ -16,6 +16,7 @@ use crate::verdict::Verdict;
 use futures_util::future::join_all;
 use policy_core::{WorkloadKey, fold_mapped};
 use policy_engine::WorkloadState;
+use policy_engine::source::directory::Input;
 use rustls_pki_types::ServerName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -57,8 +58,11 @@ pub async fn run_pipeline_direct(
 async fn run(directory: &Path, expectations: &Path, direct: bool) -> Result<Report, ExpectError> {
     let expectations = Expectations::read(expectations)?;
     let config = expectations.cluster.config()?;
-    let mesh =
-        LocalMesh::start(directory, LocalMeshConfig::new(config, PortAllocation::Free)).await?;
+    let mesh = LocalMesh::start(
+        vec![Input::Path(directory.to_owned())],
+        LocalMeshConfig::new(config, PortAllocation::Free),
+    )
+    .await?;
     let mut run = PipelineRun { mesh, pods: BTreeMap::new(), direct };
     run.start_pods(&expectations).await?;
     let mut report = Report::default();

@@ -12,11 +12,11 @@ use policy_controller::directory::DirectorySource;
 use policy_controller::run::{Embedded, RunError, start_embedded};
 use policy_core::WorkloadKey;
 use policy_engine::source::SourceError;
+use policy_engine::source::directory::Input;
 use policy_engine::{ControllerConfig, LookupError, WorkloadState};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -91,15 +91,14 @@ impl LocalMeshConfig {
 }
 
 impl LocalMesh {
-    /// Starts the controller on the manifests of `directory` and waits until it has read them.
+    /// Starts the controller on these manifests and waits until it has read them.
     pub(crate) async fn start(
-        directory: &Path,
+        inputs: Vec<Input>,
         plan: LocalMeshConfig,
     ) -> Result<Self, LocalMeshError> {
         let LocalMeshConfig { config, listen, subnet, ports } = plan;
         let objects = ObjectStore::new();
-        let source =
-            DirectorySource::new(directory, config.limits).linting(unknown_fields::warnings);
+        let source = DirectorySource::of(inputs, config.limits).linting(unknown_fields::warnings);
         let services = LocalServices::new();
         let source = DefaultingSource::new(source, objects.clone(), services.clone());
         let mut controller = start_embedded(config.clone(), source, listen).await?;

@@ -4,6 +4,7 @@ use super::*;
 use crate::cluster::permissions::ListScope;
 use crate::cluster::settings::{Settings, SettingsFlags};
 use crate::output::Paint;
+use policy_engine::source::directory::Input;
 
 /// The text of `routes HOST` for a user who may list one namespace.
 fn seen_from(namespace: &str, manifests: &str, host: &str) -> String {
@@ -21,7 +22,9 @@ fn text(manifests: &str, host: &str, change: impl FnOnce(&mut Inventory)) -> Str
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("all.yaml"), manifests).unwrap();
     let settings = Settings::of_directory(&SettingsFlags::default());
-    let mut inventory = Inventory::of_directory(folder.path(), Scope::All, settings).unwrap();
+    let mut inventory =
+        Inventory::of_manifests(&[Input::Path(folder.path().to_owned())], Scope::All, settings)
+            .unwrap();
     change(&mut inventory);
     let host = host::parse(host).unwrap();
     report(&inventory, Some(&host)).unwrap().text(Paint::plain())

@@ -122,11 +122,10 @@ pub(crate) struct ProblemEvent<'a> {
 
 impl ReadyEvent<'_> {
     /// The tables for people.
-    pub(crate) fn text(&self, directory: &Path, paint: Paint) -> String {
+    pub(crate) fn text(&self, names: &str, paint: Paint) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
-        let _ =
-            writeln!(text, "{}\n", paint.bold(&format!("portcullis up {}", directory.display())));
+        let _ = writeln!(text, "{}\n", paint.bold(&format!("portcullis up {names}")));
         text.push_str(&ports(self.ports));
         text.push('\n');
         text.push_str(&clients(self.clients));

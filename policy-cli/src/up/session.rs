@@ -16,9 +16,9 @@ use policy_core::{WorkloadKey, WorkloadKind};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use policy_engine::ControllerConfig;
 use policy_engine::source::Diagnostic;
+use policy_engine::source::directory::{Input, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ const ENDING: Duration = Duration::from_secs(10);
 /// Options of `up`.
 pub(crate) struct UpOptions {
     /// Manifests.
-    pub(crate) directory: PathBuf,
+    pub(crate) inputs: Vec<Input>,
     /// The controller's settings.
     pub(crate) config: ControllerConfig,
     /// Address at which the controller serves policies.
@@ -49,7 +49,7 @@ pub(crate) struct UpOptions {
 /// Runs until a signal arrives. Certificates are removed before this returns.
 pub(crate) async fn run(options: UpOptions) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    check_readable(&options.directory)?;
+    options.inputs.iter().try_for_each(check_readable)?;
     let mut session = tokio::select! {
         session = Session::start(options) => session?,
         () = signals.next() => return Ok(ExitCode::SUCCESS),
@@ -60,7 +60,8 @@ pub(crate) async fn run(options: UpOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check_readable(directory: &Path) -> anyhow::Result<()> {
+fn check_readable(input: &Input) -> anyhow::Result<()> {
+    let Input::Path(directory) = input else { return Ok(()) };
     let cannot = || format!("cannot read `{}`", directory.display());
     let kind = std::fs::metadata(directory).with_context(cannot)?;
     if kind.is_dir() {
@@ -75,7 +76,8 @@ fn check_readable(directory: &Path) -> anyhow::Result<()> {
 }
 
 struct Session {
-    directory: PathBuf,
+    /// Names of the manifests.
+    names: String,
     format: Format,
     paint: Paint,
     mesh: LocalMesh,
@@ -89,12 +91,12 @@ struct Session {
 
 impl Session {
     async fn start(options: UpOptions) -> anyhow::Result<Self> {
-        let UpOptions { directory, config, listen, subnet, format } = options;
+        let UpOptions { inputs, config, listen, subnet, format } = options;
         let plan = LocalMeshConfig { config, listen, subnet, ports: PortAllocation::Declared };
-        let mesh = LocalMesh::start(&directory, plan).await?;
+        let mesh = LocalMesh::start(inputs.clone(), plan).await?;
         let certificates = ClientCertificates::new(&mesh.launcher.authority)?;
         let mut session = Self {
-            directory,
+            names: names(&inputs),
             format,
             paint: Paint::stdout(),
             mesh,
@@ -113,7 +115,7 @@ impl Session {
             bail!(
                 "`{}` describes no pods: nothing to put a sidecar in front of; add a Pod, or a \
                  Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob",
-                session.directory.display()
+                session.names
             );
         }
         session.wait_for_services().await;
@@ -199,7 +201,7 @@ impl Session {
             ports: &self.rows.ports,
             clients: &self.rows.clients,
         };
-        let text = |ready: &ReadyEvent<'_>| ready.text(&self.directory, self.paint);
+        let text = |ready: &ReadyEvent<'_>| ready.text(&self.names, self.paint);
         Ok(output::print_next(self.format, &ready, text)?)
     }
 

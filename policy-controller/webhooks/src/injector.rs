@@ -33,6 +33,7 @@ mod namespace_labeler;
 mod opt_in;
 mod outbound;
 mod outbound_settings;
+mod patch;
 mod ports;
 mod probe;
 mod quantity;
@@ -46,6 +47,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod unguarded;
+mod uninject;
 mod value;
 
 pub use configuration::injector_configuration;
@@ -72,4 +74,5 @@ pub use settings::{
 pub use sidecar::{PROXY as SIDECAR, VERSION_ANNOTATION};
 pub use skip_reason::SkipReason;
 pub use template::{Template, templates};
-pub use unguarded::{Unguarded, unguarded};
+pub use unguarded::{Unguarded, left_alone, unguarded};
+pub use uninject::{Uninjected, asking, recorded, uninject};

@@ -2,15 +2,20 @@
 //! JSON. A caller that follows a directory keeps a [`Store`] and applies one [`Scan`] after the
 //! other.
 
+mod input;
 mod load;
 mod manifest;
+mod manifest_file;
+mod passed_over;
 mod scan;
 mod store;
 #[cfg(test)]
 mod tests;
 mod tombstone;
 
+pub use input::{Input, names};
 pub use load::{DirectoryContents, apply_scan, load, load_linting};
 pub use manifest::{Lint, Remark};
+pub use manifest_file::ManifestFile;
 pub use scan::{Scan, scan};
 pub use store::{DeclaredAt, Store};

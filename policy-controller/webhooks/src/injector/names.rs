@@ -4,7 +4,7 @@
 use super::element::{owned, texts};
 use super::opt_in::{INJECT, INJECT_LABEL, NamespaceContext, OptIn, StringMap, of_namespace};
 use super::setting::{LINKERDS, OWN, Setting};
-use super::sidecar::VERSION_ANNOTATION;
+use super::sidecar::{RECORD, VERSION_ANNOTATION};
 use policy_crds::{
     Body, FieldError, Object, ObjectMeta, Resource, annotation, nearest, nearest_within,
 };
@@ -29,7 +29,7 @@ pub(super) const WRITTEN: [&str; 3] =
 /// Returns every known name.
 fn known() -> Vec<String> {
     let settings = Setting::ALL.into_iter().flat_map(Setting::annotations);
-    let others = OF_POLICY.into_iter().chain(INJECT).chain(WRITTEN);
+    let others = OF_POLICY.into_iter().chain(INJECT).chain(WRITTEN).chain([RECORD]);
     settings.chain(others.map(str::to_owned)).collect()
 }
 

@@ -48,6 +48,18 @@ pub(super) fn rewrite(
     ports
 }
 
+/// Makes tcpSocket probes again of the rewritten ones of a container.
+pub(super) fn restore(container: &mut Value) {
+    for name in PROBES {
+        let Some(probe) = container.get_mut(name) else { continue };
+        let Some(port) = rewritten(probe) else { continue };
+        if let Some(probe) = probe.as_object_mut() {
+            probe.remove("httpGet");
+            probe.insert("tcpSocket".to_owned(), json!({"port": port}));
+        }
+    }
+}
+
 /// Returns the port of a tcpSocket probe of the pod itself.
 fn tcp(probe: &Value) -> Option<&Value> {
     let socket = probe.get("tcpSocket").filter(|socket| socket.is_object())?;

@@ -22,6 +22,9 @@ pub(super) const PROXY_UID: u64 = 2102;
 /// requests.
 pub const VERSION_ANNOTATION: &str = "portcullis.dev/proxy-version";
 
+/// The annotation by which `portcullis inject --uninject` restores what it cannot tell from the pod.
+pub(super) const RECORD: &str = "portcullis.dev/uninject";
+
 pub(super) const TOKEN_VOLUME: &str = "portcullis-identity-token";
 pub(super) const ROOTS_VOLUME: &str = "portcullis-trust-roots";
 pub(super) const LOCK_VOLUME: &str = "portcullis-init-run";

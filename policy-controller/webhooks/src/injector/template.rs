@@ -2,8 +2,10 @@
 
 use super::element::{text, texts};
 use super::opt_in::NamespaceContext;
+use policy_crds::{Part, TEMPLATE, has_containers, parts};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A Pod or a pod template in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,62 +14,83 @@ pub struct Template {
     pub pointer: String,
     /// The end of the pointer: where the pod is in its object.
     pub place: &'static str,
+    /// API group of the object; empty for Kubernetes' core.
+    pub group: String,
     /// Kind of the object.
     pub kind: String,
     /// Name of the object; empty if it has none.
     pub name: String,
     /// Namespace of the object; empty if it has none.
     pub namespace: String,
+    /// True for a kind that is known to keep what is added to its template. A webhook of another may
+    /// refuse init containers, and its schema may drop fields of them.
+    pub is_known: bool,
+}
+
+/// `Rollout shop/web`; without a namespace `Rollout web`.
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, name, namespace, .. } = self;
+        match namespace.is_empty() {
+            true => write!(f, "{kind} {name}"),
+            false => write!(f, "{kind} {namespace}/{name}"),
+        }
+    }
 }
 
 /// Returns every pod and pod template of a document, also in lists.
 pub fn templates(document: &Value) -> Vec<Template> {
-    let mut found = Vec::new();
-    walk(document, "", 0, &mut found);
-    found
+    parts(document).iter().filter_map(of_part).collect()
 }
 
-/// Returns the path of the pod template in an object of a kind.
-fn place(api: &str, kind: &str) -> Option<&'static str> {
-    let group = api.rsplit_once('/').map_or("", |(group, _)| group);
+/// Returns the path of the pod template in an object of a kind that is known to have one, and to leave
+/// what is added to it as it is.
+fn place(group: &str, kind: &str) -> Option<&'static str> {
     match (group, kind) {
         ("", "Pod") => Some(""),
         ("", "PodTemplate") => Some("/template"),
         ("", "ReplicationController")
         | ("apps", "Deployment" | "DaemonSet" | "StatefulSet" | "ReplicaSet")
-        | ("batch", "Job") => Some("/spec/template"),
+        | ("batch", "Job")
+        | ("argoproj.io", "Rollout")
+        | ("apps.openshift.io", "DeploymentConfig")
+        | ("apps.kruise.io", "CloneSet" | "DaemonSet" | "StatefulSet") => Some(TEMPLATE),
         ("batch", "CronJob") => Some("/spec/jobTemplate/spec/template"),
         _ => None,
     }
 }
 
-fn walk(value: &Value, pointer: &str, depth: u8, found: &mut Vec<Template>) {
-    let (api, kind) = (text(value, "apiVersion"), text(value, "kind"));
-    let (Some(api), Some(kind)) = (api, kind) else { return };
-    // A list of lists is possible, but deeper nesting is not meant.
-    if kind == "List" && depth < 4 {
-        let items = value.get("items").and_then(Value::as_array).into_iter().flatten();
-        for (at, item) in items.enumerate() {
-            walk(item, &format!("{pointer}/items/{at}"), depth.saturating_add(1), found);
-        }
-        return;
+fn of_part(part: &Part<'_>) -> Option<Template> {
+    let value = &*part.value;
+    let (api, kind) = (text(value, "apiVersion")?, text(value, "kind")?);
+    let group = api.rsplit_once('/').map_or("", |(group, _)| group);
+    let known = place(group, kind);
+    let place = known.unwrap_or(TEMPLATE);
+    let template = value.pointer(place)?;
+    if known.is_none() && !has_containers(template) {
+        return None;
     }
-    let Some(place) = place(api, kind).filter(|place| value.pointer(place).is_some()) else {
-        return;
-    };
     let metadata = value.get("metadata").unwrap_or(&Value::Null);
-    let part = |name: &str| text(metadata, name).unwrap_or_default().to_owned();
-    let name = match part("name") {
-        name if name.is_empty() => part("generateName"),
+    let part_of = |name: &str| text(metadata, name).unwrap_or_default().to_owned();
+    let name = match part_of("name") {
+        name if name.is_empty() => part_of("generateName"),
         name => name,
     };
-    found.push(Template {
-        pointer: format!("{pointer}{place}"),
+    Some(Template {
+        pointer: format!("{}{place}", pointer(&part.path)),
         place,
+        group: group.to_owned(),
         kind: kind.to_owned(),
         name,
-        namespace: part("namespace"),
-    });
+        namespace: part_of("namespace"),
+        is_known: known.is_some(),
+    })
+}
+
+/// Returns the JSON pointer of a path such as `items[2].items[0]`.
+fn pointer(path: &str) -> String {
+    let steps = path.split(['.', '[', ']']).filter(|step| !step.is_empty());
+    steps.map(|step| format!("/{step}")).collect()
 }
 
 impl NamespaceContext {

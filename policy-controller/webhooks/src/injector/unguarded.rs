@@ -63,13 +63,23 @@ pub fn unguarded(pod: &Value, context: &NamespaceContext) -> Unguarded {
     Unguarded { pod: None, skipped: config.map_or(none, |config| config.skipped) }
 }
 
+/// Returns the reason why no pod of a namespace is sent to the injector, if so. `control_plane`: the
+/// namespace of the injector itself.
+pub fn left_alone(context: &NamespaceContext, control_plane: &str) -> Option<String> {
+    let namespace = context.namespace.as_str();
+    if [SYSTEM, control_plane].contains(&namespace) {
+        return Some(format!("the injector leaves namespace {namespace} alone"));
+    }
+    let opts_out = context.labels.get(OPT_OUT).is_some_and(|value| value == "disabled");
+    opts_out.then(|| format!("the label `{OPT_OUT}` takes namespace {namespace} out"))
+}
+
 /// Returns the reason why a pod has no sidecar: what it is, its namespace, or its author's wish.
 fn without_sidecar(
     found: Option<SkipReason>,
     context: &NamespaceContext,
     decision: Option<OptInDecision>,
 ) -> Option<String> {
-    let namespace = &context.namespace;
     match found {
         Some(reason @ (SkipReason::HostNetwork | SkipReason::Windows | SkipReason::Static)) => {
             return Some(reason.to_string());
@@ -78,11 +88,8 @@ fn without_sidecar(
         Some(_) => return None,
         None => {}
     }
-    if namespace == SYSTEM {
-        return Some(format!("the injector leaves namespace {namespace} alone"));
-    }
-    if context.labels.get(OPT_OUT).is_some_and(|value| value == "disabled") {
-        return Some(format!("the label `{OPT_OUT}` takes namespace {namespace} out"));
+    if let Some(why) = left_alone(context, "") {
+        return Some(why);
     }
     let wish = decision?.skip_reason()?;
     let opts_out = matches!(wish, SkipReason::DisabledByPod | SkipReason::DisabledByNamespace(_));

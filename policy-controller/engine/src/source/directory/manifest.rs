@@ -1,9 +1,10 @@
 //! From the bytes of one file to objects and diagnostics.
 
+use super::manifest_file::ManifestFile;
 use crate::annotations::annotation_errors;
 use crate::source::diagnostic::{Diagnostic, Severity};
-use policy_crds::document::{self, Document, Location};
-use policy_crds::{Body, FieldError, Kind, Object, ObjectKey, Part};
+use policy_crds::document::{Document, Location};
+use policy_crds::{Body, FieldError, Kind, Object, ObjectKey, OtherWorkload, Part};
 use std::sync::Arc;
 
 /// The contents of a file.
@@ -45,17 +46,16 @@ pub struct Remark {
     pub severity: Severity,
 }
 
-/// Reads a file.
-pub(super) fn parse(file: &Arc<str>, bytes: &[u8], lint: Option<Lint>) -> Manifest {
-    let text = String::from_utf8_lossy(bytes);
+/// Reads the objects of a file.
+pub(super) fn parse(file: &Arc<str>, content: &ManifestFile, lint: Option<Lint>) -> Manifest {
     let mut reader = Reader {
         file,
         lint,
-        text: text.strip_prefix('\u{feff}').unwrap_or(&text),
+        text: &content.text,
         manifest: Manifest { complete: true, ..Manifest::default() },
     };
-    for document in document::read_bytes(bytes) {
-        reader.document(&document);
+    for document in &content.documents {
+        reader.document(document);
     }
     reader.manifest
 }
@@ -86,7 +86,11 @@ impl Reader<'_> {
     fn part(&mut self, document: &Document, part: &Part<'_>) {
         match policy_crds::parse(&part.value) {
             Ok(object) => self.object(document, part, object),
-            Err(error) if error.is_foreign() => {}
+            Err(error) if error.is_foreign() => {
+                if let Some(workload) = policy_crds::other_workload(&part.value) {
+                    self.other_workload(document, part, workload);
+                }
+            }
             Err(error) => {
                 self.manifest.complete = false;
                 let location = locate(document, part, error.field());
@@ -116,6 +120,21 @@ impl Reader<'_> {
         }
         let location = locate(document, part, "");
         self.place(object, &key, &location);
+    }
+
+    /// Reads a workload of a kind that has no key: its pods are declared as if each were written.
+    fn other_workload(&mut self, document: &Document, part: &Part<'_>, workload: OtherWorkload) {
+        for error in &workload.errors {
+            let location = locate(document, part, &error.field);
+            let message = format!("{workload}: {}", error.message);
+            self.manifest.complete = false;
+            self.report_error(&location, message, None, &error.field);
+        }
+        let location = locate(document, part, "");
+        for pod in workload.pods {
+            let key = pod.meta.key.clone();
+            self.place(pod, &key, &location);
+        }
     }
 
     fn place(&mut self, object: Object, declared: &ObjectKey, location: &Location) {

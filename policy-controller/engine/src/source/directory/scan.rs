@@ -1,7 +1,11 @@
 //! The manifest files below a directory, and their contents.
 
+use super::input::Input;
+use super::passed_over::{
+    PassedOver, chart_around, chart_note, is_chart, kustomization_note, passed_over,
+};
 use crate::source::definition::SourceError;
-use crate::source::diagnostic::Diagnostic;
+use crate::source::diagnostic::{Diagnostic, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -27,7 +31,7 @@ pub struct Scan {
     /// Paths of directories, or possible directories, that could not be listed: their content is
     /// unknown, not gone.
     pub(super) unlisted: BTreeSet<PathBuf>,
-    /// Errors of the scan.
+    /// Errors of the scan, and notes about files that are passed over.
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
@@ -64,7 +68,12 @@ impl Scan {
 
     /// Directories that could not be read, in words.
     pub fn problems(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.diagnostics.iter()
+        self.diagnostics.iter().filter(|found| found.severity == Severity::Error)
+    }
+
+    /// Notes about files that are passed over, because another tool renders manifests from them.
+    pub fn notes(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.diagnostics.iter().filter(|found| found.severity == Severity::Note)
     }
 
     /// True if a file is empty.
@@ -87,22 +96,22 @@ pub(super) enum FileContent {
 /// Suffix of files that are never manifests: expectations of `portcullis`, which lie beside them.
 const NOT_MANIFESTS: &str = "expectations.yaml";
 
-/// Reads everything below `root`, which may be a single file. Hidden files are skipped.
+/// Reads all inputs, and everything below those that are directories. Hidden files are skipped, and so
+/// are sources of Helm and kustomize, with a note.
 ///
 /// # Errors
-/// If `root` itself cannot be read.
-pub fn scan(root: &Path, file_bytes: u64) -> Result<Scan, SourceError> {
-    let unreadable = |error| SourceError::Unreadable { path: root.display().to_string(), error };
-    let metadata = fs::metadata(root).map_err(unreadable)?;
+/// If an input itself cannot be read.
+pub fn scan(inputs: &[Input], file_bytes: u64) -> Result<Scan, SourceError> {
     let mut scanner = Scanner { file_bytes, ..Scanner::default() };
-    if metadata.is_file() {
-        scanner.scan.files.insert(root.to_owned(), read(root, file_bytes));
-        return Ok(scanner.scan);
+    for input in inputs {
+        match input {
+            Input::Path(path) => scanner.root(path)?,
+            Input::Text { name, bytes } => {
+                let content = FileContent::Bytes(bytes.to_vec());
+                scanner.scan.files.insert(name.clone(), content);
+            }
+        }
     }
-    let canonical = fs::canonicalize(root).map_err(unreadable)?;
-    let entries = list(root).map_err(unreadable)?;
-    scanner.directories.push(canonical);
-    scanner.entries(entries);
     Ok(scanner.scan)
 }
 
@@ -113,10 +122,40 @@ struct Scanner {
     directories: Vec<PathBuf>,
     /// Canonical paths of the files read.
     seen: BTreeSet<PathBuf>,
+    /// The outermost chart around the directory that is being read.
+    chart: Option<PathBuf>,
+    /// Charts with a note.
+    charts: BTreeSet<PathBuf>,
     scan: Scan,
 }
 
 impl Scanner {
+    fn root(&mut self, root: &Path) -> Result<(), SourceError> {
+        let unreadable =
+            |error| SourceError::Unreadable { path: root.display().to_string(), error };
+        let metadata = fs::metadata(root).map_err(unreadable)?;
+        self.chart = chart_around(root);
+        if metadata.is_file() {
+            self.file(root.to_owned());
+            return Ok(());
+        }
+        let canonical = fs::canonicalize(root).map_err(unreadable)?;
+        let entries = list(root).map_err(unreadable)?;
+        self.directories = vec![canonical];
+        self.below(root, entries);
+        Ok(())
+    }
+
+    /// Reads the entries of a directory, which may be a chart.
+    fn below(&mut self, directory: &Path, entries: Vec<PathBuf>) {
+        let around = self.chart.clone();
+        if around.is_none() && is_chart(directory) {
+            self.chart = Some(directory.to_owned());
+        }
+        self.entries(entries);
+        self.chart = around;
+    }
+
     fn entries(&mut self, entries: Vec<PathBuf>) {
         for path in entries {
             match fs::metadata(&path) {
@@ -149,7 +188,7 @@ impl Scanner {
             }
             Ok((canonical, entries)) => {
                 self.directories.push(canonical);
-                self.entries(entries);
+                self.below(path, entries);
                 self.directories.pop();
             }
             Err(error) => {
@@ -162,10 +201,32 @@ impl Scanner {
     fn file(&mut self, path: PathBuf) {
         // The same file by two names is read once, under the first.
         let fresh = fs::canonicalize(&path).is_ok_and(|canonical| self.seen.insert(canonical));
-        if fresh {
-            let content = read(&path, self.file_bytes);
-            self.scan.files.insert(path, content);
+        if !fresh {
+            return;
         }
+        let content = read(&path, self.file_bytes);
+        let chart = self.chart.clone();
+        let over = match &content {
+            FileContent::Bytes(bytes) => passed_over(&path, bytes, chart.as_deref()),
+            FileContent::Unusable(_) => None,
+        };
+        match over {
+            None => {
+                self.scan.files.insert(path, content);
+            }
+            Some(PassedOver::Kustomization) => self.note(&path, kustomization_note(&path)),
+            Some(PassedOver::Chart(folder)) => {
+                if self.charts.insert(folder.to_owned()) {
+                    self.note(folder, chart_note(folder));
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, path: &Path, message: String) {
+        let file: Arc<str> = path.display().to_string().into();
+        let note = Diagnostic::about_file(&file, message);
+        self.scan.diagnostics.push(Diagnostic { severity: Severity::Note, ..note });
     }
 
     fn report_error(&mut self, path: &Path, message: String) {
@@ -231,7 +292,7 @@ mod tests {
         }
         fs::write(root.path().join("a/expectations.yaml"), "{}").unwrap();
         fs::write(root.path().join("a/more.expectations.yaml"), "{}").unwrap();
-        let scan = scan(root.path(), 100).unwrap();
+        let scan = scan(&[Input::Path(root.path().to_owned())], 100).unwrap();
         let names: Vec<_> =
             scan.files.keys().map(|p| p.strip_prefix(root.path()).unwrap().to_owned()).collect();
         assert_eq!(names, ["a/b/z.json", "a/y.yml", "x.yaml"].map(PathBuf::from));
@@ -245,7 +306,7 @@ mod tests {
         fs::write(root.path().join("a/x.yaml"), "{}").unwrap();
         symlink(root.path(), root.path().join("a/up")).unwrap();
         symlink(root.path().join("self"), root.path().join("self")).unwrap();
-        let scan = scan(root.path(), 100).unwrap();
+        let scan = scan(&[Input::Path(root.path().to_owned())], 100).unwrap();
         assert_eq!(scan.files.len(), 1);
         assert_eq!(scan.diagnostics.len(), 2, "{:?}", scan.diagnostics);
     }
@@ -255,7 +316,7 @@ mod tests {
         let root = directory();
         fs::write(root.path().join("x.yaml"), "{}").unwrap();
         symlink(root.path().join("x.yaml"), root.path().join("y.yaml")).unwrap();
-        let scan = scan(root.path(), 100).unwrap();
+        let scan = scan(&[Input::Path(root.path().to_owned())], 100).unwrap();
         assert_eq!(scan.files.keys().collect::<Vec<_>>(), [&root.path().join("x.yaml")]);
     }
 
@@ -264,7 +325,7 @@ mod tests {
         let root = directory();
         fs::write(root.path().join("x.yaml"), "0123456789a").unwrap();
         fs::write(root.path().join("y.yaml"), "0123456789").unwrap();
-        let scan = scan(root.path(), 10).unwrap();
+        let scan = scan(&[Input::Path(root.path().to_owned())], 10).unwrap();
         assert!(matches!(&scan.files[&root.path().join("x.yaml")], FileContent::Unusable(reason)
             if reason.contains("10 bytes")));
         assert!(matches!(&scan.files[&root.path().join("y.yaml")], FileContent::Bytes(_)));
@@ -275,7 +336,7 @@ mod tests {
         let root = directory();
         let path = root.path().join("any-name");
         fs::write(&path, "{}").unwrap();
-        assert_eq!(scan(&path, 10).unwrap().files.len(), 1);
-        assert!(scan(&root.path().join("missing"), 10).is_err());
+        assert_eq!(scan(&[Input::Path(path)], 10).unwrap().files.len(), 1);
+        assert!(scan(&[Input::Path(root.path().join("missing"))], 10).is_err());
     }
 }

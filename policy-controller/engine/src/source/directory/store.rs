@@ -1,6 +1,7 @@
 //! The files read so far, and the changes that each new scan makes.
 
 use super::manifest::{self, DeclaredObject, Lint, Manifest};
+use super::manifest_file::ManifestFile;
 use super::scan::{FileContent, Scan, keyed_hash};
 use super::tombstone::tombstone;
 use crate::source::definition::{Batch, Change};
@@ -30,6 +31,8 @@ pub struct Store {
     published: BTreeMap<ObjectKey, Arc<Object>>,
     version: u64,
     lint: Option<Lint>,
+    /// True if the documents of files are kept for [`Store::into_documents`].
+    keeps_documents: bool,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +40,8 @@ struct File {
     /// Of the content, so that a file is parsed only when it differs.
     hash: u64,
     manifest: Manifest,
+    /// Its documents, where the store keeps them.
+    documents: Option<ManifestFile>,
     /// Its earlier objects that can no longer be read; without grants.
     tombstones: Vec<DeclaredObject>,
 }
@@ -47,6 +52,17 @@ impl Store {
         Self { lint, ..Self::default() }
     }
 
+    /// The same, which keeps the documents of files besides.
+    pub(super) fn keeping_documents(lint: Option<Lint>) -> Self {
+        Self { lint, keeps_documents: true, ..Self::default() }
+    }
+
+    /// Returns the documents of all files by name, if the store keeps them.
+    pub(super) fn into_documents(self) -> BTreeMap<Arc<str>, ManifestFile> {
+        let files = self.files.into_iter();
+        files.filter_map(|(path, file)| Some((name(&path), file.documents?))).collect()
+    }
+
     /// Applies a scan of the directory: returns the changes, and all current diagnostics.
     pub(super) fn update(&mut self, scan: Scan) -> (Batch, Vec<Diagnostic>) {
         let Scan { files, unlisted, mut diagnostics } = scan;
@@ -55,12 +71,12 @@ impl Store {
         for (path, file) in &mut self.files {
             if !files.contains_key(path) {
                 let reason = "its directory cannot be listed".to_owned();
-                file.replace(&name(path), &FileContent::Unusable(reason), self.lint);
+                file.replace(&name(path), &FileContent::Unusable(reason), self.lint, false);
             }
         }
         for (path, content) in files {
             let file = self.files.entry(path.clone()).or_default();
-            file.replace(&name(&path), &content, self.lint);
+            file.replace(&name(&path), &content, self.lint, self.keeps_documents);
         }
         for file in self.files.values() {
             diagnostics.extend(file.manifest.diagnostics.iter().cloned());
@@ -149,14 +165,19 @@ impl Store {
 }
 
 impl File {
-    fn replace(&mut self, file: &Arc<str>, content: &FileContent, lint: Option<Lint>) {
+    fn replace(&mut self, file: &Arc<str>, content: &FileContent, lint: Option<Lint>, keep: bool) {
         let hash = keyed_hash(|mut hasher| content.hash(&mut hasher));
         if hash == self.hash {
             return;
         }
         self.hash = hash;
         let manifest = match content {
-            FileContent::Bytes(bytes) => manifest::parse(file, bytes, lint),
+            FileContent::Bytes(bytes) => {
+                let read = ManifestFile::read(bytes);
+                let manifest = manifest::parse(file, &read, lint);
+                self.documents = keep.then_some(read);
+                manifest
+            }
             FileContent::Unusable(reason) => Manifest {
                 diagnostics: vec![Diagnostic::about_file(file, reason.clone())],
                 ..Manifest::default()

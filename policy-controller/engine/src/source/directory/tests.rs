@@ -25,8 +25,9 @@ impl Fixture {
 
     /// Changes as `+kind name` and `-kind name`, and diagnostics.
     fn apply_scan(&mut self) -> (Vec<String>, Vec<String>) {
-        let scan = scan(self.root.path(), 1_000_000).unwrap();
-        let (batch, diagnostics) = apply_scan(self.root.path(), &mut self.store, scan);
+        let inputs = [Input::Path(self.root.path().to_owned())];
+        let scan = scan(&inputs, 1_000_000).unwrap();
+        let (batch, diagnostics) = apply_scan(&inputs, &mut self.store, scan);
         let root = format!("{}/", self.root.path().display());
         let diagnostics = diagnostics.iter().map(|d| d.to_string().replace(&root, "")).collect();
         (batch.changes.iter().map(describe).collect(), diagnostics)
@@ -242,4 +243,110 @@ fn a_link_to_a_directory_that_leads_nowhere_any_more_keeps_claims() {
     let (changes, diagnostics) = fixture.apply_scan();
     assert_eq!(changes, ["!Server shop/web", "!AuthorizationPolicy shop/all"]);
     assert!(diagnostics.iter().any(|d| d.contains("keep what they claim")), "{diagnostics:?}");
+}
+
+const CHART: &str = "apiVersion: v2\nname: shop\nversion: 1.0.0\n";
+
+#[test]
+fn a_chart_is_passed_over_with_one_note_and_its_plain_objects_are_read() {
+    let mut fixture = Fixture::new();
+    let root = fixture.root.path().to_owned();
+    for folder in ["shop/templates", "shop/charts/db/templates", "shop/crds"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    fixture.write("shop/Chart.yaml", CHART);
+    fixture.write("shop/values.yaml", "replicas: 2\n");
+    fixture.write("shop/values-prod.yaml", "replicas: 3\n");
+    fixture.write("shop/templates/web.yaml", "{{- if .Values.web }}\nkind: Pod\n{{- end }}\n");
+    fixture.write("shop/charts/db/Chart.yaml", CHART);
+    fixture.write("shop/charts/db/values.yaml", "a: [\n");
+    fixture.write("shop/charts/db/templates/db.yaml", "kind: {{ .Values.kind }}\n");
+    fixture.write("shop/crds/plain.yaml", SERVER);
+    let (changes, diagnostics) = fixture.apply_scan();
+    assert_eq!(changes, ["+Server shop/web"]);
+    let shop = root.join("shop").display().to_string();
+    let note = format!(
+        "shop: note: a Helm chart: its values and templates are passed over; `helm template {shop}` \
+         renders them"
+    );
+    assert_eq!(diagnostics, [note.replace(&format!("{}/", root.display()), "")]);
+}
+
+#[test]
+fn only_beneath_a_chart_are_values_and_templates_passed_over() {
+    let mut fixture = Fixture::new();
+    fs::create_dir(fixture.root.path().join("templates")).unwrap();
+    fixture.write("values.yaml", SERVER);
+    fixture.write("templates/a.yaml", "kind: {{ .Values.kind }}\n");
+    let (changes, diagnostics) = fixture.apply_scan();
+    assert_eq!(changes, ["+Server shop/web"], "what has apiVersion and kind is read");
+    assert!(diagnostics[0].starts_with("templates/a.yaml:1:"), "{diagnostics:?}");
+    assert!(diagnostics[0].contains(": error: "), "{diagnostics:?}");
+}
+
+#[test]
+fn an_input_inside_a_chart_is_a_part_of_it() {
+    let fixture = Fixture::new();
+    let root = fixture.root.path();
+    fs::create_dir(root.join("templates")).unwrap();
+    fixture.write("Chart.yaml", CHART);
+    fixture.write("templates/a.yaml", "kind: {{ .Values.kind }}\n");
+    for input in ["templates", "templates/a.yaml"] {
+        let scan = scan(&[Input::Path(root.join(input))], 1_000_000).unwrap();
+        assert_eq!(scan.files().count(), 0, "{input}");
+        assert_eq!(scan.notes().count(), 1, "{input}");
+        assert_eq!(scan.problems().count(), 0, "{input}");
+    }
+}
+
+#[test]
+fn a_kustomization_is_passed_over_with_a_note_and_what_else_has_its_name_is_read() {
+    let mut fixture = Fixture::new();
+    let root = fixture.root.path().to_owned();
+    fs::create_dir(root.join("base")).unwrap();
+    fixture.write("base/kustomization.yaml", "resources: [web.yaml]\n");
+    fixture.write(
+        "kustomization.yml",
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n",
+    );
+    fixture.write("base/web.yaml", SERVER);
+    let (changes, diagnostics) = fixture.apply_scan();
+    assert_eq!(changes, ["+Server shop/web"]);
+    assert_eq!(diagnostics.len(), 2, "{diagnostics:?}");
+    let base = root.join("base").display().to_string();
+    let rendered = format!("`kustomize build {base}`");
+    let rendered = rendered.replace(&format!("{}/", root.display()), "");
+    assert!(diagnostics[0].contains(&rendered), "{diagnostics:?}");
+
+    fixture.write("base/kustomization.yaml", POLICY);
+    assert_eq!(fixture.apply_scan().0, ["+AuthorizationPolicy shop/all"]);
+}
+
+#[test]
+fn several_inputs_are_read_as_one_and_a_file_of_two_of_them_once() {
+    let fixture = Fixture::new();
+    fixture.write("a.yaml", SERVER);
+    let path = |name: &str| Input::Path(fixture.root.path().join(name));
+    let text = Input::Text { name: "-".into(), bytes: POLICY.as_bytes().into() };
+    let inputs = [path("a.yaml"), text, path("")];
+    let loaded = load_linting(&inputs, crate::ControllerConfig::default().limits, None).unwrap();
+    let keys: Vec<_> = loaded.objects.iter().map(|object| object.meta.key.to_string()).collect();
+    assert_eq!(keys, ["Server shop/web", "AuthorizationPolicy shop/all"]);
+    assert_eq!(loaded.diagnostics, []);
+    assert_eq!(loaded.files.len(), 2);
+}
+
+#[test]
+fn pods_of_other_kinds_are_read_and_their_errors_name_their_kind() {
+    let mut fixture = Fixture::new();
+    let rollout =
+        DEPLOYMENT.replace("apps/v1", "argoproj.io/v1alpha1").replace("Deployment", "Rollout");
+    fixture.write("a.yaml", &rollout);
+    assert_eq!(
+        fixture.apply_scan(),
+        (vec!["+Pod shop/web-0".into(), "+Pod shop/web-1".into()], vec![])
+    );
+    fixture.write("a.yaml", &rollout.replace("containerPort: 8080", "containerPort: x"));
+    let (_, diagnostics) = fixture.apply_scan();
+    assert!(diagnostics[0].contains("Rollout shop/web: "), "{diagnostics:?}");
 }
