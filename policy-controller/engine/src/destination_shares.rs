@@ -24,16 +24,16 @@ pub struct DestinationClient {
 /// The number of destinations that each client holds.
 #[derive(Debug, Default)]
 pub(crate) struct DestinationShares {
-    groups: BTreeMap<Arc<str>, Group>,
+    groups: BTreeMap<Arc<str>, GroupShare>,
 }
 
 #[derive(Debug, Default)]
-struct Group {
+struct GroupShare {
     total: usize,
     members: BTreeMap<IpAddr, usize>,
 }
 
-impl Group {
+impl GroupShare {
     fn largest(&self) -> Option<(IpAddr, usize)> {
         let members = self.members.iter().max_by_key(|(_, held)| **held);
         members.map(|(address, held)| (*address, *held))

@@ -30,6 +30,7 @@ mod metrics;
 mod plan;
 mod process;
 mod propagation;
+mod publish_result;
 mod refusals;
 mod root_limit;
 mod roots;

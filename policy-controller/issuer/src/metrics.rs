@@ -1,7 +1,7 @@
 //! Metrics of the issuer.
 
 use super::ca_secret::RotationPhase;
-use super::propagation::PublishResult;
+use super::publish_result::PublishResult;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

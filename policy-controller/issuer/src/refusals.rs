@@ -5,7 +5,7 @@
 //! the mesh. A request without an answer is no refusal, so an API server in trouble leaves nobody
 //! behind; and where half of all namespaces refuse, the cause is not one of them.
 
-use super::propagation::PublishResult;
+use super::publish_result::PublishResult;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 

@@ -11,7 +11,7 @@ use super::bundle::{Bundle, signed_of};
 use super::endorse::{self, is_current, later};
 use super::error::CaError;
 use super::map_writer::{MapWriter, REQUEST_TIMEOUT, WriteResult};
-use super::propagation::PublishResult;
+use super::publish_result::PublishResult;
 use super::watch::{MetadataOnly, ObjectEvent, WholeObjects, list_and_watch};
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};

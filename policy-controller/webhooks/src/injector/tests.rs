@@ -1,5 +1,6 @@
 //! Injection of pods.
 
+mod bypasses;
 mod configured;
 mod golden;
 mod outbound;
