@@ -141,16 +141,22 @@ async fn a_body_of_unknown_length_is_carried_whatever_the_method() {
     }
 }
 
-/// Some applications read no body of a GET or a HEAD, and would answer its chunks as a request.
+/// Some applications read no body of these methods, and would answer it as a request.
 #[tokio::test]
-async fn what_carried_chunks_of_a_method_without_a_body_carries_nothing_else() {
+async fn what_carried_a_body_of_a_method_that_needs_none_carries_nothing_else() {
     let app = App::start().await;
     let setup = Setup::new(server(detect(), everybody()), app.address).await;
     let chunks = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
     let sized = "Content-Length: 5\r\n\r\nhello";
-    for (method, body, want) in
-        [("GET", chunks, 3), ("HEAD", chunks, 3), ("POST", chunks, 1), ("GET", sized, 1)]
-    {
+    for (method, body, want) in [
+        ("GET", chunks, 3),
+        ("HEAD", chunks, 3),
+        ("GET", sized, 3),
+        ("DELETE", sized, 3),
+        ("OPTIONS", sized, 3),
+        ("POST", chunks, 1),
+        ("PUT", sized, 1),
+    ] {
         let before = app.connections();
         let mut client = setup.connect().await;
         let end = if method == "HEAD" { &b"\r\n\r\n"[..] } else { b"5 bytes\n" };
