@@ -2,7 +2,6 @@
 //! compressed bytes may be 64 KiB, and a connection has hundreds of streams; over HTTP/1 a connection has
 //! one head.
 
-use super::worker::Worker;
 use policy_core::Identity;
 use policy_tls::peer::Peer;
 use std::cell::{Cell, RefCell};
@@ -14,25 +13,25 @@ use std::rc::Rc;
 #[derive(Default)]
 pub(super) struct HeadRoom {
     held: Cell<usize>,
-    clients: RefCell<HashMap<Client, Rc<HeldByClient>>>,
+    clients: RefCell<HashMap<HeadClient, Rc<HeldByClient>>>,
 }
 
 /// Whose heads count together: those of an identity, or of clients without one in a network.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Client {
+enum HeadClient {
     Identity(Identity),
     /// The first address of a /24 or /64.
     Network(IpAddr),
 }
 
 struct HeldByClient {
-    client: Client,
+    client: HeadClient,
     held: Cell<usize>,
 }
 
 /// Room of one head; released on drop.
 pub(super) struct HeadPermit {
-    worker: Rc<Worker>,
+    room: Rc<HeadRoom>,
     client: Rc<HeldByClient>,
     bytes: usize,
 }
@@ -41,7 +40,7 @@ pub(super) struct HeadPermit {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
-impl Client {
+impl HeadClient {
     fn of(peer: &Peer) -> Self {
         match (peer.identity(), policy_core::fold_mapped(peer.ip())) {
             (Some(identity), _) => Self::Identity(identity.clone()),
@@ -58,24 +57,22 @@ impl Client {
 }
 
 impl HeadRoom {
-    /// Takes room for a head of `bytes`; none for a small one, which costs less than its request does. A
+    /// Takes room for a head of `bytes`, of `most` for all; none for a small one, which costs less than its request does. A
     /// client without an identity may hold as much as is free, one with an identity four times that: each
     /// leaves room for the next.
     pub(super) fn acquire(
-        worker: &Rc<Worker>,
+        self: &Rc<Self>,
         peer: &Peer,
-        bytes: usize,
+        (bytes, most): (usize, usize),
     ) -> Result<Option<HeadPermit>, NoRoom> {
         let bytes = bytes.saturating_sub(SMALL);
         if bytes == 0 {
             return Ok(None);
         }
-        let (room, config) = (&worker.heads, &worker.shared.config);
-        let most = config.limits.heads.checked_div(config.workers.get()).unwrap_or_default();
-        let free = most.saturating_sub(room.held.get());
-        let client = Client::of(peer);
-        let share = if matches!(client, Client::Identity(_)) { 4 } else { 1 };
-        let mut clients = room.clients.borrow_mut();
+        let free = most.saturating_sub(self.held.get());
+        let client = HeadClient::of(peer);
+        let share = if matches!(client, HeadClient::Identity(_)) { 4 } else { 1 };
+        let mut clients = self.clients.borrow_mut();
         let known = clients.get(&client);
         let own = known.map_or(0, |known| known.held.get()).saturating_add(bytes);
         if bytes > free || own > free.saturating_mul(share) {
@@ -85,14 +82,14 @@ impl HeadRoom {
             Rc::new(HeldByClient { client: client.clone(), held: Cell::new(0) })
         });
         client.held.set(own);
-        room.held.set(room.held.get().saturating_add(bytes));
-        Ok(Some(HeadPermit { worker: Rc::clone(worker), client: Rc::clone(client), bytes }))
+        self.held.set(self.held.get().saturating_add(bytes));
+        Ok(Some(HeadPermit { room: Rc::clone(self), client: Rc::clone(client), bytes }))
     }
 }
 
 impl Drop for HeadPermit {
     fn drop(&mut self) {
-        let room = &self.worker.heads;
+        let room = &self.room;
         room.held.set(room.held.get().saturating_sub(self.bytes));
         self.client.held.set(self.client.held.get().saturating_sub(self.bytes));
         if self.client.held.get() == 0 {

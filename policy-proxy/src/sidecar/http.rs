@@ -6,7 +6,7 @@ use super::body::ResponseBody;
 use super::client_body::ClientBody;
 use super::client_conn::ClientConnError;
 use super::enforcer::ConnectionEnforcer;
-use super::head_room::{HeadRoom, NoRoom};
+use super::head_room::NoRoom;
 use super::http1;
 use super::inflight::{HttpConnection, InflightGuard, RequestBody};
 use super::io::ClientIo;
@@ -73,7 +73,8 @@ pub(super) async fn answer(
         Admission::Admitted(admitted) => admitted,
         Admission::Refused(refused) => return refused.into(),
     };
-    match HeadRoom::acquire(&connection.worker, &connection.peer, size) {
+    let (heads, most) = (&connection.worker.heads, connection.worker.shared.config.most_heads());
+    match heads.acquire(&connection.peer, (size, most)) {
         Ok(room) => admitted.request.open.hold(room),
         Err(NoRoom) => {
             let (enforcer, answer) = (ConnectionEnforcer(&connection), Answer::Overloaded);

@@ -98,6 +98,11 @@ impl Target {
 }
 
 impl SidecarConfig {
+    /// One worker's part of [`Limits::heads`].
+    pub(super) fn most_heads(&self) -> usize {
+        self.limits.heads.checked_div(self.workers.get()).unwrap_or_default()
+    }
+
     /// A sidecar without listeners, with one worker and the default limits.
     pub fn new(workload: &str) -> Self {
         Self {

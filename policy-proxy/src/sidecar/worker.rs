@@ -93,7 +93,7 @@ pub(super) struct Worker {
     /// Index of its counters.
     pub(super) index: usize,
     /// Heads of open requests.
-    pub(super) heads: HeadRoom,
+    pub(super) heads: Rc<HeadRoom>,
     /// Seconds since the worker started, plus one; coarse on purpose.
     pub(super) clock: Arc<AtomicU32>,
     draining: Cell<bool>,
@@ -130,7 +130,7 @@ impl Worker {
         Self {
             shared,
             index,
-            heads: HeadRoom::default(),
+            heads: Rc::default(),
             clock: Arc::new(AtomicU32::new(1)),
             draining: Cell::new(false),
             tracked: RefCell::new(Slab::new()),

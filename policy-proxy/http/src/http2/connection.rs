@@ -51,7 +51,7 @@ pub struct Limits {
     pub streams: u32,
     /// Maximum number of streams that the client reset before they were accepted (rapid reset).
     pub pending_resets: usize,
-    /// Maximum size of a header list, in bytes. Larger ones, up to twice that, are received as a whole
+    /// Maximum size of a header list, in bytes. Larger ones, up to four times that, are received as a whole
     /// and the owner's to refuse: it knows who understands which refusal. Beyond, h2 answers 431.
     pub head: u32,
     /// Flow-control window of a stream, in bytes.

@@ -76,7 +76,7 @@ fn builder(limits: &Limits) -> Builder {
         .max_concurrent_streams(limits.streams)
         .max_pending_accept_reset_streams(limits.pending_resets)
         .max_local_error_reset_streams(Some(MAX_ERROR_RESETS))
-        .max_header_list_size(limits.head.saturating_mul(2))
+        .max_header_list_size(limits.head.saturating_mul(4))
         .initial_window_size(limits.stream_window)
         .initial_connection_window_size(limits.connection_window)
         .data_frame_budget(FRAMES_BUDGET)
