@@ -1,7 +1,7 @@
 //! Ends connections by a reset, so that what was cut does not look whole.
 
-use super::diagnosis::{Diagnosis, Question};
 use super::io::{ClientIo, Metered, Prefixed};
+use crate::diagnosis::{Diagnosis, Question};
 use crate::outbound::server_io::{self, ServerIo};
 use std::time::Duration;
 use tokio::net::TcpStream;
