@@ -15,7 +15,7 @@ pub(crate) struct Diagnosis(Socket);
 
 /// A question about one connection.
 #[derive(Debug)]
-pub(crate) struct Question(Vec<u8>);
+pub(crate) struct ConnectionQuery(Vec<u8>);
 
 /// A connection as the system knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Diagnosis {
     }
 
     /// Looks up a connection; none if there is no such one.
-    pub(crate) fn ask(&mut self, question: &Question) -> io::Result<Option<Known>> {
+    pub(crate) fn ask(&mut self, question: &ConnectionQuery) -> io::Result<Option<Known>> {
         self.0.send(&question.0)?;
         let mut answer = [0; MAX_ANSWER];
         // The system answers before `send` returns.
@@ -53,7 +53,7 @@ impl Diagnosis {
     }
 }
 
-impl Question {
+impl ConnectionQuery {
     /// The question about `stream`.
     pub(crate) fn of(stream: &TcpStream) -> io::Result<Self> {
         Ok(Self::between(stream.local_addr()?, stream.peer_addr()?))
@@ -164,7 +164,7 @@ mod tests {
             let client = TcpStream::connect(to).await.unwrap();
             let (mut server, _) = listener.accept().await.unwrap();
             let mut diagnosis = Diagnosis::open().unwrap();
-            let question = Question::of(&client).unwrap();
+            let question = ConnectionQuery::of(&client).unwrap();
             let mut left = || diagnosis.ask(&question).unwrap().unwrap().unacknowledged;
             assert_eq!(left(), 0, "{address}");
             let mut sent = 0;
@@ -189,7 +189,8 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
         let mut diagnosis = Diagnosis::open().unwrap();
-        let (question, local) = (Question::of(&client).unwrap(), client.local_addr().unwrap());
+        let (question, local) =
+            (ConnectionQuery::of(&client).unwrap(), client.local_addr().unwrap());
         let mut is_over = || diagnosis.ask(&question).unwrap().map(|known| known.is_over());
         assert_eq!(is_over(), Some(false));
         client.shutdown().await.unwrap();
@@ -199,7 +200,7 @@ mod tests {
         drop(server);
         assert_eq!(is_over(), Some(true));
         // The server's side is gone.
-        let server = Question::between(listener.local_addr().unwrap(), local);
+        let server = ConnectionQuery::between(listener.local_addr().unwrap(), local);
         assert_eq!(diagnosis.ask(&server).unwrap().map(|known| known.is_over()), Some(true));
     }
 

@@ -37,6 +37,7 @@ mod server_first;
 mod settings;
 mod tls;
 mod tunnel;
+mod until_close;
 mod upload;
 mod upstream;
 mod worker;

@@ -11,7 +11,7 @@
 //! The system picks a port that was named for nobody else until it is free again. Only a part of the
 //! range is therefore named, so that the pod's other connections find ports.
 
-use crate::diagnosis::{Diagnosis, Question};
+use crate::diagnosis::{ConnectionQuery, Diagnosis};
 use parking_lot::Mutex;
 use std::io;
 use std::iter;
@@ -56,7 +56,7 @@ async fn connect_from(address: SocketAddr, port: u16) -> io::Result<TcpStream> {
         let own = SocketAddr::new(source, port);
         // The application's side too, which may be open for longer.
         let mut is_open = |from, to| {
-            let found = diagnosis.ask(&Question::between(from, to)).map_err(none)?;
+            let found = diagnosis.ask(&ConnectionQuery::between(from, to)).map_err(none)?;
             Ok::<_, io::Error>(found.is_some_and(|found| !found.is_over()))
         };
         if is_open(own, address)? || is_open(address, own)? {

@@ -153,10 +153,8 @@ async fn straight(
 }
 
 fn not_connected(error: &io::Error) -> Refusal {
-    match error.kind() {
-        io::ErrorKind::AddrNotAvailable => Refusal::SourcePorts,
-        _ => Refusal::Connect,
-    }
+    let has_no_port = error.kind() == io::ErrorKind::AddrNotAvailable;
+    if has_no_port { Refusal::SourcePorts } else { Refusal::Connect }
 }
 
 /// The search for an endpoint.
