@@ -26,6 +26,7 @@ pub mod args;
 pub mod capture;
 pub mod config;
 mod descriptors;
+mod diagnosis;
 pub mod discover;
 pub mod live_logs;
 pub mod log;
@@ -33,5 +34,6 @@ pub mod outbound;
 pub mod redirect;
 pub mod run;
 pub mod sidecar;
+mod source_ports;
 
 pub use sidecar::{Sidecar, SidecarConfig};

@@ -4,6 +4,7 @@ use super::carrier::{Carrier, MeshCarrier};
 use super::clients::{ClientError, MeshClients};
 use super::server_io::ServerIo;
 use super::settings::OutboundSettings;
+use crate::source_ports;
 use policy_proto::transport::{self, Header};
 use policy_tls::identity::Proof;
 use rustls::CertificateError;
@@ -63,13 +64,11 @@ pub async fn connect(
 ) -> Result<Carried, AttemptError> {
     match carrier {
         Carrier::Plaintext { address, .. } => {
-            let stream =
-                tcp(*address, settings, settings.connect).await.map_err(AttemptError::Connect)?;
+            let stream = endpoint(*address, settings).await?;
             Ok(Carried { io: ServerIo::Plain(stream), proof: None })
         }
         Carrier::Mesh(mesh) => {
-            let stream = tcp(mesh.address, settings, settings.connect).await;
-            let stream = stream.map_err(AttemptError::Connect)?;
+            let stream = endpoint(mesh.address, settings).await?;
             tls(mesh, stream, clients, settings.handshake).await
         }
     }
@@ -83,18 +82,30 @@ pub async fn connect_straight(
     address: SocketAddr,
     settings: &OutboundSettings,
 ) -> Result<Carried, AttemptError> {
-    let stream = tcp(address, settings, settings.connect_straight).await;
-    let stream = stream.map_err(AttemptError::Connect)?;
+    let connecting = connect_from(settings.source, address);
+    let stream = tcp(connecting, settings, settings.connect_straight).await?;
     Ok(Carried { io: ServerIo::Plain(stream), proof: None })
 }
 
-async fn tcp(
+/// Connects to an endpoint, which many connections may lead to.
+async fn endpoint(
     address: SocketAddr,
     settings: &OutboundSettings,
+) -> Result<TcpStream, AttemptError> {
+    match settings.source {
+        None => tcp(source_ports::connect(address), settings, settings.connect).await,
+        source => tcp(connect_from(source, address), settings, settings.connect).await,
+    }
+}
+
+async fn tcp(
+    connecting: impl Future<Output = io::Result<TcpStream>>,
+    settings: &OutboundSettings,
     bound: Duration,
-) -> io::Result<TcpStream> {
-    let connected = timeout(bound, connect_from(settings.source, address)).await;
-    let stream = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+) -> Result<TcpStream, AttemptError> {
+    let connected = timeout(bound, connecting).await;
+    let stream = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    let stream = stream.map_err(AttemptError::Connect)?;
     let socket = SockRef::from(&stream);
     // A socket without these options works; a peer that vanishes is noticed later.
     let _ = socket.set_tcp_nodelay(true);

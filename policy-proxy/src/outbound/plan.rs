@@ -51,6 +51,8 @@ pub enum Refusal {
     NoEndpoint,
     /// No endpoint accepted the connection.
     Connect,
+    /// No source port is free for a connection to the endpoint.
+    SourcePorts,
     /// No endpoint proved the identity that is expected of it.
     Identity,
     /// The sidecar has no certificate yet.
@@ -59,7 +61,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every reason, in the order of the variants.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::UndeclaredPort,
         Self::NodePort,
         Self::DiscoveryUnavailable,
@@ -69,6 +71,7 @@ impl Refusal {
         Self::TooManyConnections,
         Self::NoEndpoint,
         Self::Connect,
+        Self::SourcePorts,
         Self::Identity,
         Self::NoIdentity,
     ];
@@ -85,6 +88,7 @@ impl Refusal {
             Self::TooManyConnections => "too_many_connections",
             Self::NoEndpoint => "no_endpoint",
             Self::Connect => "connect",
+            Self::SourcePorts => "source_ports",
             Self::Identity => "identity",
             Self::NoIdentity => "no_identity",
         }

@@ -10,7 +10,7 @@ mod inner;
 pub(super) use inner::{ClientConnError, Upload, UploadError};
 
 use super::io::{ClientIo, Metered};
-use super::reset::{self, Resettable};
+use super::reset::Resettable;
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
 use inner::Inner;
@@ -19,13 +19,9 @@ use policy_http::http1::request_decode::{Bounds, RequestHead};
 use policy_http::http1::write_buf::WriteBuf;
 use policy_http::signal::store_waker;
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
-use tokio::task::spawn_local;
-use tokio::time::timeout;
 
 /// The byte stream of a client's HTTP/1 connection.
 pub(super) struct ClientConn {
@@ -144,7 +140,7 @@ impl ClientConn {
     }
 
     /// Makes the connection's end a reset.
-    fn reset_on_close(&self) {
+    pub(super) fn reset_on_close(&self) {
         if let Some(io) = &self.inner.borrow().io {
             io.reset_on_close();
         }
@@ -183,44 +179,6 @@ impl ClientConn {
         }
         if !self.running.get() {
             inner.wake();
-        }
-    }
-}
-
-/// A response whose body ends with the connection. Dropped before it is written, it resets the
-/// connection, whose end would make the body look whole.
-pub(super) struct UntilClose {
-    conn: Rc<ClientConn>,
-    /// True if the application's body broke off. What precedes that is delivered before the reset.
-    pub(super) is_broken: bool,
-    is_whole: bool,
-}
-
-impl UntilClose {
-    pub(super) fn new(conn: &Rc<ClientConn>) -> Self {
-        Self { conn: Rc::clone(conn), is_broken: false, is_whole: false }
-    }
-
-    /// Notes whether all of the response is written. If the application's body broke off, a task of its
-    /// own waits until the client has what there is of it.
-    pub(super) fn end(mut self, is_whole: bool) {
-        self.is_whole = is_whole;
-        if !is_whole && self.is_broken {
-            spawn_local(async move {
-                let flushed = timeout(reset::STUCK, poll_fn(|cx| self.conn.poll_flush(cx))).await;
-                if let (Ok(Ok(())), Some((io, _))) = (flushed, self.conn.take_stream()) {
-                    io.reset_on_close();
-                    reset::delivered(&io).await;
-                }
-            });
-        }
-    }
-}
-
-impl Drop for UntilClose {
-    fn drop(&mut self) {
-        if !self.is_whole {
-            self.conn.reset_on_close();
         }
     }
 }

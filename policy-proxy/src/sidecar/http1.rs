@@ -5,12 +5,13 @@
 
 use super::body::{ResponseBody, ResponseBodyError};
 use super::client_body::ClientBody;
-use super::client_conn::{ClientConn, ClientConnError, UntilClose};
+use super::client_conn::{ClientConn, ClientConnError};
 use super::inflight::HttpConnection;
 use super::io::{ClientIo, Metered, Prefixed};
 use super::limits::MIN_HEAD_LIMIT;
 use super::response::ClientResponse;
 use super::tunnel::{self, Upgrade};
+use super::until_close::UntilClose;
 use super::upload::UploadBody;
 use bytes::Bytes;
 use http::request::Parts;

@@ -1,7 +1,7 @@
 //! Ends connections by a reset, so that what was cut does not look whole.
 
-use super::diagnosis::{Diagnosis, Question};
 use super::io::{ClientIo, Metered, Prefixed};
+use crate::diagnosis::{ConnectionQuery, Diagnosis};
 use crate::outbound::server_io::{self, ServerIo};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -62,7 +62,7 @@ impl Resettable for tokio::io::DuplexStream {
 /// [`STUCK`].
 pub(super) async fn delivered(stream: &impl Resettable) {
     let Some(socket) = stream.socket() else { return };
-    let (Ok(mut diagnosis), Ok(question)) = (Diagnosis::open(), Question::of(socket)) else {
+    let (Ok(mut diagnosis), Ok(question)) = (Diagnosis::open(), ConnectionQuery::of(socket)) else {
         return sleep(UNKNOWN).await;
     };
     let (mut before, mut since, mut pause) = (u32::MAX, Instant::now(), MIN_PAUSE);

@@ -9,7 +9,7 @@ use super::io::Metered;
 use super::limits::{MIN_HEAD_LIMIT, SocketOptions};
 use super::listen::keepalive;
 use super::settings::SidecarConfig;
-use super::source_ports;
+use crate::source_ports;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};

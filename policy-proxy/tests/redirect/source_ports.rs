@@ -106,6 +106,50 @@ fn a_connection_for_which_no_source_port_is_left_is_reset_and_named() {
     drop(open);
 }
 
+/// An application may close long after its client is gone. The port of its connection is not taken
+/// before, which would reset it.
+#[test]
+fn a_port_whose_application_has_not_closed_is_left_alone() {
+    let Some(world) = world_or_skip() else { return };
+    assert!(world.redirect("").status.success());
+    ports(&world, 80);
+    let _sidecar = Sidecar::start(&world);
+    let listener = world.pod.inside(|| listener(8080));
+    let (tell, ends) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let tell = tell.clone();
+            std::thread::spawn(move || {
+                let mut piece = [0; 512];
+                let read = stream.read(&mut piece).unwrap();
+                if piece.starts_with(b"GET") {
+                    std::thread::sleep(Duration::from_secs(3));
+                    let _ = tell.send(stream.read(&mut piece).map_err(|error| error.kind()));
+                } else {
+                    stream.write_all(&piece[..read]).unwrap();
+                    let _ = stream.read(&mut piece);
+                }
+            });
+        }
+    });
+    let to = SocketAddr::new(POD[0], 8080);
+    let failed = world.client.inside(|| {
+        // Uses up the ports, so that those of the requests are named.
+        let mut failed: Vec<_> = (0..100).filter_map(|_| talk(connect(to)).err()).collect();
+        for _ in 0..10 {
+            let mut stream = connect(to).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            // Until the application has it.
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        failed.extend((0..200).filter_map(|_| talk(connect(to)).err()));
+        failed
+    });
+    assert!(failed.is_empty(), "{} fail: {:?}", failed.len(), failed[0]);
+    let ends: Vec<_> = (0..10).map(|_| ends.recv_timeout(PATIENCE).unwrap()).collect();
+    assert_eq!(ends, [Ok(0); 10]);
+}
+
 /// Addresses of clients.
 const CLIENTS: u8 = 60;
 

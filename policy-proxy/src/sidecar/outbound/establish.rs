@@ -14,6 +14,7 @@ use crate::sidecar::worker::Worker;
 use policy_core::{Destination, Endpoint, EndpointMesh, PlaintextReason};
 use policy_enforce::telemetry::{OutboundMeter, OutboundTarget, OutboundTls};
 use policy_tls::identity::Proof;
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -144,8 +145,16 @@ async fn straight(
             });
             Ok(Established { io, proof, meter, share })
         }
-        Err(_) => Err(Refusal::Connect.into()),
+        Err(AttemptError::Connect(error)) => Err(not_connected(&error).into()),
+        Err(AttemptError::Identity { .. } | AttemptError::NoIdentity(_)) => {
+            Err(Refusal::Connect.into())
+        }
     }
+}
+
+fn not_connected(error: &io::Error) -> Refusal {
+    let has_no_port = error.kind() == io::ErrorKind::AddrNotAvailable;
+    if has_no_port { Refusal::SourcePorts } else { Refusal::Connect }
 }
 
 /// The search for an endpoint.
@@ -286,7 +295,7 @@ impl Search<'_> {
         self.entry.balancer().lock().failed(endpoint.address, Instant::now());
         self.entry.renew();
         let (reason, error, presented) = match error {
-            AttemptError::Connect(error) => (Refusal::Connect, error.to_string(), Vec::new()),
+            AttemptError::Connect(error) => (not_connected(&error), error.to_string(), Vec::new()),
             AttemptError::Identity { error, presented } => (Refusal::Identity, error, presented),
             AttemptError::NoIdentity(error) => (Refusal::NoIdentity, error.to_string(), Vec::new()),
         };

@@ -3,7 +3,7 @@
 //! SIOCOUTQ tells the latter, but is called through `ioctl`, for which no library has a safe function.
 //! Socket diagnosis (sock_diag(7)) tells the same number, and needs no right either.
 
-use super::original_dst::fold;
+use policy_core::fold_mapped;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -11,32 +11,32 @@ use tokio::net::TcpStream;
 
 /// Asks the system about connections.
 #[derive(Debug)]
-pub(super) struct Diagnosis(Socket);
+pub(crate) struct Diagnosis(Socket);
 
 /// A question about one connection.
 #[derive(Debug)]
-pub(super) struct Question(Vec<u8>);
+pub(crate) struct ConnectionQuery(Vec<u8>);
 
 /// A connection as the system knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(crate) struct Known {
     /// Its state, by the number of linux/tcp_states.h.
-    pub(super) state: u8,
+    pub(crate) state: u8,
     /// Bytes that were written and are not acknowledged.
-    pub(super) unacknowledged: u32,
+    pub(crate) unacknowledged: u32,
 }
 
 impl Known {
     /// True if only the remains of a connection that both sides have closed are left. So it is if there
     /// is none but a listener at its address, which the system finds then.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, TCP_TIME_WAIT | TCP_LISTEN)
     }
 }
 
 impl Diagnosis {
     /// Opens the way to the system.
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         let protocol = Some(Protocol::from(NETLINK_SOCK_DIAG));
         let socket = Socket::new(Domain::from(AF_NETLINK), Type::DGRAM, protocol)?;
         socket.set_nonblocking(true)?;
@@ -44,7 +44,7 @@ impl Diagnosis {
     }
 
     /// Looks up a connection; none if there is no such one.
-    pub(super) fn ask(&mut self, question: &Question) -> io::Result<Option<Known>> {
+    pub(crate) fn ask(&mut self, question: &ConnectionQuery) -> io::Result<Option<Known>> {
         self.0.send(&question.0)?;
         let mut answer = [0; MAX_ANSWER];
         // The system answers before `send` returns.
@@ -53,18 +53,19 @@ impl Diagnosis {
     }
 }
 
-impl Question {
+impl ConnectionQuery {
     /// The question about `stream`.
-    pub(super) fn of(stream: &TcpStream) -> io::Result<Self> {
+    pub(crate) fn of(stream: &TcpStream) -> io::Result<Self> {
         Ok(Self::between(stream.local_addr()?, stream.peer_addr()?))
     }
 
     /// The question about the connection between two addresses.
-    pub(super) fn between(local: SocketAddr, peer: SocketAddr) -> Self {
+    pub(crate) fn between(local: SocketAddr, peer: SocketAddr) -> Self {
         let interface = match peer {
             SocketAddr::V4(_) => 0,
             SocketAddr::V6(peer) => peer.scope_id(),
         };
+        let fold = |address: SocketAddr| SocketAddr::new(fold_mapped(address.ip()), address.port());
         Self(request(fold(local), fold(peer), interface))
     }
 }
@@ -163,7 +164,7 @@ mod tests {
             let client = TcpStream::connect(to).await.unwrap();
             let (mut server, _) = listener.accept().await.unwrap();
             let mut diagnosis = Diagnosis::open().unwrap();
-            let question = Question::of(&client).unwrap();
+            let question = ConnectionQuery::of(&client).unwrap();
             let mut left = || diagnosis.ask(&question).unwrap().unwrap().unacknowledged;
             assert_eq!(left(), 0, "{address}");
             let mut sent = 0;
@@ -188,7 +189,8 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
         let mut diagnosis = Diagnosis::open().unwrap();
-        let (question, local) = (Question::of(&client).unwrap(), client.local_addr().unwrap());
+        let (question, local) =
+            (ConnectionQuery::of(&client).unwrap(), client.local_addr().unwrap());
         let mut is_over = || diagnosis.ask(&question).unwrap().map(|known| known.is_over());
         assert_eq!(is_over(), Some(false));
         client.shutdown().await.unwrap();
@@ -198,7 +200,7 @@ mod tests {
         drop(server);
         assert_eq!(is_over(), Some(true));
         // The server's side is gone.
-        let server = Question::between(listener.local_addr().unwrap(), local);
+        let server = ConnectionQuery::between(listener.local_addr().unwrap(), local);
         assert_eq!(diagnosis.ask(&server).unwrap().map(|known| known.is_over()), Some(true));
     }
 

@@ -1,9 +1,9 @@
-//! Source ports of connections to the application.
+//! Source ports of connections to the application and to endpoints.
 //!
-//! Each client's connection has one of its own to the application, which the sidecar often closes
+//! Each connection that is accepted has one of its own to the other side, which the sidecar often closes
 //! first: its source port then stays in TIME_WAIT for a minute. The system picks no such port, unless
 //! the connection is one by loopback and a second old, so that the default range of 28,000 ports bears
-//! 470 new connections a second to one port of the application. A port that is named is taken in
+//! 470 new connections a second to one address and port. A port that is named is taken in
 //! TIME_WAIT too, where TCP timestamps tell the new connection's segments from the old one's, which is
 //! the default. Once the system has none left, ports are therefore named here, in turn, each only if no
 //! connection is known on it but one that both sides have closed: any other would be reset.
@@ -11,7 +11,7 @@
 //! The system picks a port that was named for nobody else until it is free again. Only a part of the
 //! range is therefore named, so that the pod's other connections find ports.
 
-use super::diagnosis::{Diagnosis, Question};
+use crate::diagnosis::{ConnectionQuery, Diagnosis};
 use parking_lot::Mutex;
 use std::io;
 use std::iter;
@@ -32,8 +32,8 @@ struct NamedPorts {
     since: Instant,
 }
 
-/// Connects to the application. [`io::ErrorKind::AddrNotAvailable`]: no source port is free.
-pub(super) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+/// Connects. [`io::ErrorKind::AddrNotAvailable`]: no source port is free.
+pub(crate) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let mut named = next_port();
     if named.is_none() {
         match socket(address)?.connect(address).await {
@@ -56,7 +56,7 @@ async fn connect_from(address: SocketAddr, port: u16) -> io::Result<TcpStream> {
         let own = SocketAddr::new(source, port);
         // The application's side too, which may be open for longer.
         let mut is_open = |from, to| {
-            let found = diagnosis.ask(&Question::between(from, to)).map_err(none)?;
+            let found = diagnosis.ask(&ConnectionQuery::between(from, to)).map_err(none)?;
             Ok::<_, io::Error>(found.is_some_and(|found| !found.is_over()))
         };
         if is_open(own, address)? || is_open(address, own)? {
