@@ -16,6 +16,7 @@ use policy_engine::source::SourceError;
 use policy_engine::source::directory::{DeclaredAt, Input, ManifestFile, load_linting, names};
 use policy_engine::source::{Diagnostic, Severity};
 use policy_engine::{Compiled, compile_objects};
+use policy_webhooks::injector::{misplaced, templates};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -160,6 +161,18 @@ impl Inventory {
             files: BTreeMap::new(),
             cluster: Some(cluster),
         })
+    }
+
+    /// Prints warnings about annotations of the manifests that have no effect where they are.
+    pub(crate) fn print_misplaced(&self) {
+        let label = Paint::stderr().notice("warning:");
+        for value in self.declared() {
+            for template in templates(&value) {
+                for error in misplaced(&value, template.place) {
+                    eprintln!("{label} {template}: {error}");
+                }
+            }
+        }
     }
 
     /// Returns the objects in the files as they are written, those of Lists each.

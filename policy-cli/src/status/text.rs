@@ -1,5 +1,6 @@
 //! Table of `portcullis status`, with details of failures below it.
 
+use super::sidecars::SkippedPort;
 use super::{Condition, ConditionSource, Object, Programmed, StatusReport};
 use crate::output::{self, Paint};
 use std::fmt::Write;
@@ -25,6 +26,12 @@ impl StatusReport {
         for pod in &self.without_sidecar {
             let name = paint.bold(&format!("Pod {}/{}", pod.namespace, pod.name));
             let why = paint.notice(&format!("no sidecar: {}", pod.why));
+            let _ = write!(text, "\n{name}\n  {why}\n");
+        }
+        for skipped in &self.skipped_ports {
+            let SkippedPort { namespace, name, port, why } = skipped;
+            let name = paint.bold(&format!("Pod {namespace}/{name}"));
+            let why = paint.notice(&format!("port {port}: {why}"));
             let _ = write!(text, "\n{name}\n  {why}\n");
         }
         text
