@@ -93,6 +93,11 @@ impl Inventory {
         for note in about_files().filter(|found| found.severity == Severity::Note) {
             eprintln!("{label} {}: {}", note.file, note.message);
         }
+        // They grant nothing, which the answer does not say by itself.
+        let invalid = self.diagnostics.iter().filter(|found| found.object.is_some());
+        for error in invalid.filter(|found| found.severity == Severity::Error) {
+            eprintln!("{error}");
+        }
         let errors = about_files().filter(|found| found.severity == Severity::Error);
         // A document that is no object may be for another program.
         let (errors, strange): (Vec<_>, Vec<_>) = errors.partition(|found| found.field.is_none());
