@@ -2,10 +2,10 @@
 //! those of a Deployment do.
 
 use crate::kind::Kind;
-use crate::object::{Object, ObjectKey};
+use crate::object::{Body, FieldError, Object, ObjectKey};
+use crate::parse::parse;
 use crate::pods::pods_of;
 use crate::resource::Resource;
-use crate::{Body, FieldError, parse};
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::sync::Arc;

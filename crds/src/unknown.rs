@@ -2,8 +2,8 @@
 //! with them.
 //!
 //! An API server prunes them, or refuses the object if it validates strictly. In a manifest they are
-//! still there, and mostly misspelt. No decision depends on this module: a field that it does not know
-//! may be of a later version of its API.
+//! still there, and mostly misspelt. A field that is near none may be of a later
+//! version of its API, and no decision depends on it; a route of a file with one that is near is invalid.
 
 mod field;
 mod gateway;

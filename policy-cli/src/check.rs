@@ -91,7 +91,11 @@ pub(crate) fn check_inventory(inventory: Inventory, questions: Questions) -> Fin
         found.extend(object_errors::findings(&context));
         found.extend(unknown::findings(&context, &mut locations));
     }
-    found.extend(unguarded::findings(compiled, &unguarded));
+    let without_effect = unguarded::findings(compiled, &unguarded);
+    if !whole {
+        found.extend(unguarded::notes(compiled, &unguarded, &locations));
+    }
+    found.extend(without_effect);
     if let Some(network_policies) = outbound {
         found.extend(outbound::findings(compiled, &network_policies, whole));
     }

@@ -4,7 +4,7 @@ use crate::unknown_fields;
 use policy_crds::document;
 use policy_webhooks::injector::{
     JOB_WARNING, NamespaceContext, Outcome, Settings, Template, Uninjected, VERSION_ANNOTATION,
-    asking, inject, left_alone, misplaced, recorded, templates, uninject,
+    asking, inject, left_alone, misplaced, not_text, recorded, templates, uninject,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -69,6 +69,9 @@ pub(crate) fn manifests(sources: &[ManifestInput], task: &Task) -> InjectResult 
                 Err(error) => injected.errors.push(format!("{}: {error}", source.name)),
             }
         }
+    }
+    for error in strange_namespaces(&documents) {
+        injected.errors.push(error);
     }
     let namespaces = namespaces(&documents);
     let mut texts = Vec::new();
@@ -200,6 +203,20 @@ fn leave_to_injector(pod: &mut Value, template: &Template) -> String {
         "{template}: no sidecar was written, because what handles a {kind} may refuse or drop it; its \
          pods ask the injector for one. `--kind {kind}{dot}{group}` writes it"
     )
+}
+
+/// Errors of Namespaces whose annotations are no text: nothing reads them.
+fn strange_namespaces(documents: &[Value]) -> Vec<String> {
+    let parts = documents.iter().flat_map(policy_crds::parts);
+    let is = |part: &policy_crds::Part<'_>| {
+        part.value.get("kind").and_then(Value::as_str) == Some("Namespace")
+    };
+    let errors = parts.filter(is).flat_map(|part| {
+        let name = part.value.pointer("/metadata/name").and_then(Value::as_str);
+        let name = name.unwrap_or_default().to_owned();
+        not_text(&part.value).into_iter().map(move |error| format!("Namespace {name}: {error}"))
+    });
+    errors.collect()
 }
 
 /// Namespaces among the documents, including those in Lists.

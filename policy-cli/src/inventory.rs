@@ -16,6 +16,7 @@ use policy_engine::source::SourceError;
 use policy_engine::source::directory::{DeclaredAt, Input, ManifestFile, load_linting, names};
 use policy_engine::source::{Diagnostic, Severity};
 use policy_engine::{Compiled, compile_objects};
+use policy_webhooks::injector::{misplaced, templates};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -92,6 +93,11 @@ impl Inventory {
         for note in about_files().filter(|found| found.severity == Severity::Note) {
             eprintln!("{label} {}: {}", note.file, note.message);
         }
+        // They grant nothing, which the answer does not say by itself.
+        let invalid = self.diagnostics.iter().filter(|found| found.object.is_some());
+        for error in invalid.filter(|found| found.severity == Severity::Error) {
+            eprintln!("{error}");
+        }
         let errors = about_files().filter(|found| found.severity == Severity::Error);
         // A document that is no object may be for another program.
         let (errors, strange): (Vec<_>, Vec<_>) = errors.partition(|found| found.field.is_none());
@@ -160,6 +166,18 @@ impl Inventory {
             files: BTreeMap::new(),
             cluster: Some(cluster),
         })
+    }
+
+    /// Prints warnings about annotations of the manifests that have no effect where they are.
+    pub(crate) fn print_misplaced(&self) {
+        let label = Paint::stderr().notice("warning:");
+        for value in self.declared() {
+            for template in templates(&value) {
+                for error in misplaced(&value, template.place) {
+                    eprintln!("{label} {template}: {error}");
+                }
+            }
+        }
     }
 
     /// Returns the objects in the files as they are written, those of Lists each.

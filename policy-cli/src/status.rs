@@ -5,6 +5,7 @@ pub(crate) mod object_conditions;
 pub(crate) mod resource_args;
 pub(crate) mod sidecars;
 mod text;
+mod unguarded;
 
 pub(crate) use condition::{Condition, ConditionSource};
 
@@ -17,6 +18,7 @@ use policy_engine::conditions::ObjectCondition;
 use policy_proto::messages;
 use resource_args::{ResourceArg, ResourceArgs};
 use serde::Serialize;
+use sidecars::SkippedPort;
 use std::io::Write;
 
 /// Result of `portcullis status`.
@@ -42,6 +44,9 @@ pub(crate) struct StatusReport {
     pub(crate) without_sidecar: Vec<sidecars::UninjectedPod>,
     /// Pods with a sidecar whose addresses no sidecar looks up.
     pub(crate) outside_networks: Vec<OutsidePod>,
+    /// Ports to which connections go around the sidecar of their pod.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) skipped_ports: Vec<SkippedPort>,
     /// Selected objects that do not exist, or may not be listed.
     #[serde(skip)]
     pub(crate) absent: Vec<String>,
@@ -98,7 +103,12 @@ impl StatusReport {
             // Nothing more can be reported if standard error is closed.
             let _ = writeln!(std::io::stderr(), "note: {unknown}");
         }
-        Self { without_sidecar: found.without, outside_networks: found.outside, ..self }
+        Self {
+            without_sidecar: found.without,
+            outside_networks: found.outside,
+            skipped_ports: found.skipped,
+            ..self
+        }
     }
 }
 
@@ -122,6 +132,7 @@ pub(crate) fn of_controller(
         objects,
         without_sidecar: Vec::new(),
         outside_networks: Vec::new(),
+        skipped_ports: Vec::new(),
     }
 }
 
@@ -138,6 +149,12 @@ pub(crate) fn of_inventory(
     let objects: Vec<Object> =
         shown.map(|(key, conditions)| computed_object(inventory, key, conditions)).collect();
     let Inventory { scope, permissions, .. } = inventory;
+    // Those of a cluster are read apart. Pods are shown only if no objects were selected.
+    let of_manifests = names.0.is_empty() && inventory.cluster.is_none();
+    let (without_sidecar, skipped_ports) = match of_manifests {
+        true => unguarded::of_inventory(inventory),
+        false => (Vec::new(), Vec::new()),
+    };
     StatusReport {
         source: inventory.source.clone(),
         controller: None,
@@ -148,8 +165,9 @@ pub(crate) fn of_inventory(
             undetermined::in_scope(name.kinds(), scope, permissions)
         }),
         objects,
-        without_sidecar: Vec::new(),
+        without_sidecar,
         outside_networks: Vec::new(),
+        skipped_ports,
     }
 }
 

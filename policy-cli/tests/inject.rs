@@ -291,3 +291,48 @@ metadata: {name: shop, labels: {config.linkerd.io/admission-webhooks: disabled}}
         assert_eq!(told, why);
     }
 }
+
+#[test]
+fn an_annotation_that_is_no_text_and_a_request_above_its_limit_are_refused() {
+    let deployment =
+        DEPLOYMENT.replace("portcullis.dev/inject: enabled", "portcullis.dev/inject: true");
+    let namespace = "apiVersion: v1\nkind: Namespace\n\
+                     metadata: {name: shop, annotations: {linkerd.io/inject: true}}\n";
+    let limits = DEPLOYMENT.replace(
+        "portcullis.dev/inject: enabled",
+        "portcullis.dev/proxy-cpu-request: 500m, portcullis.dev/proxy-cpu-limit: 100m",
+    );
+    let quotes = "expected text, found `true`: put it in quotes";
+    for (input, why) in [
+        (
+            deployment.as_str(),
+            format!(
+                "Deployment shop/web: metadata.annotations[\"portcullis.dev/inject\"]: {quotes}"
+            ),
+        ),
+        (
+            namespace,
+            format!("Namespace shop: metadata.annotations[\"linkerd.io/inject\"]: {quotes}"),
+        ),
+        (
+            &limits,
+            "Deployment shop/web: metadata.annotations[\"portcullis.dev/proxy-cpu-request\"]: the \
+             request `500m` is above the limit `100m`, so that no pod is created"
+                .to_owned(),
+        ),
+    ] {
+        let (code, out, told) = texts(&inject(&["-"], input));
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{told}");
+        assert!(told.contains(&why), "{told}");
+    }
+    let own = DEPLOYMENT.replace(
+        "ports: [{containerPort: 80}]",
+        "resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}",
+    );
+    let (code, _, told) = texts(&inject(&["-"], &own));
+    assert_eq!(code, Some(0), "{told}");
+    assert!(
+        told.contains("spec.containers[0].resources.requests.memory: the request `2Gi` "),
+        "{told}"
+    );
+}

@@ -237,3 +237,34 @@ spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
     assert_eq!(code, Some(2));
     assert!(told.contains("`deplyo` is not a kind; did you mean `deploy`?"), "{told}");
 }
+
+#[test]
+fn every_command_says_of_what_no_sidecar_guards_that_nothing_does() {
+    let host = POD.replace("spec: {", "spec: {hostNetwork: true, ");
+    let skipping = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: lift, namespace: shop, annotations: {portcullis.dev/access-log: json}}
+spec:
+  template:
+    metadata: {labels: {app: lift}, annotations: {config.linkerd.io/skip-inbound-ports: \"9104\"}}
+    spec: {containers: [{name: a, image: a, ports: [{containerPort: 9104}]}]}
+";
+    let folder = folder(&[("web.yaml", &host), ("lift.yaml", skipping)]);
+    let host = "the pod has hostNetwork: true";
+    let around = "connections to it go around the sidecar, because skip-inbound-ports names it";
+    let misplaced = "metadata.annotations[\"portcullis.dev/access-log\"]: has no effect here";
+    for (arguments, says) in [
+        (&["check", "."][..], &[host, around, misplaced][..]),
+        (&["authz", "-f", "."], &[host, around, misplaced]),
+        (&["status", "-f", "."], &[host, around, misplaced]),
+        (&["inject", "."], &[host, misplaced]),
+    ] {
+        let (code, out, told) = run(arguments, folder.path(), "");
+        assert_eq!(code, Some(0), "{arguments:?}: {told}");
+        let all = format!("{out}{told}");
+        for said in says {
+            assert!(all.contains(said), "{arguments:?} does not say `{said}`: {all}");
+        }
+    }
+}

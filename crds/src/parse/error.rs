@@ -1,6 +1,7 @@
 //! Errors of values that are no object.
 
-use crate::reader::quote;
+use crate::reader::{describe, quote};
+use serde_json::Value;
 
 /// Error of a value that is not an object of a kind that is read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,4 +60,14 @@ impl NotAnObject {
     pub fn is_foreign(&self) -> bool {
         matches!(self, Self::Foreign { .. })
     }
+}
+
+/// Returns the error of a field.
+pub(super) fn fail(field: &str, message: &str) -> NotAnObject {
+    NotAnObject::Field { field: field.to_owned(), message: message.to_owned() }
+}
+
+/// `n`, `yes` and `7` are no text in YAML, though they may be meant as names.
+pub(super) fn not_text(value: &Value) -> String {
+    format!("expected text, found {}: put it in quotes", describe(value))
 }

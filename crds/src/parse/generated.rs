@@ -1,7 +1,6 @@
 //! Names of objects that leave theirs to the API server (`generateName`).
 
-use super::error::NotAnObject;
-use super::metadata::{fail, not_text};
+use super::error::{NotAnObject, fail, not_text};
 use super::name::is_dns_name;
 use crate::reader::{Fields, quote, shared};
 use serde_json::Value;

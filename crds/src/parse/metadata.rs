@@ -1,7 +1,7 @@
 //! The kind of a value, by `apiVersion` and `kind`, and its `metadata`: lenient, only the parts
 //! that policy depends on are typed.
 
-use super::error::NotAnObject;
+use super::error::{NotAnObject, fail, not_text};
 use super::generated;
 use super::name::{is_dns_label, is_dns_name};
 use super::part::MAX_LIST_DEPTH;
@@ -127,15 +127,6 @@ pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObj
         uid: fields.get("uid").and_then(|n| n.text()).map(shared),
         generation: fields.get("generation").and_then(|n| n.integer(0, i64::MAX)),
     })
-}
-
-pub(super) fn fail(field: &str, message: &str) -> NotAnObject {
-    NotAnObject::Field { field: field.to_owned(), message: message.to_owned() }
-}
-
-/// `n`, `yes` and `7` are no text in YAML, though they may be meant as names.
-pub(super) fn not_text(value: &Value) -> String {
-    format!("expected text, found {}: put it in quotes", describe(value))
 }
 
 fn name(fields: &Fields<'_>, root: &Fields<'_>) -> Result<Arc<str>, NotAnObject> {

@@ -63,6 +63,11 @@ impl Locations {
         Diagnostic { severity, ..diagnostic }
     }
 
+    /// Returns the object as it is written, for example the Deployment of a pod.
+    pub(super) fn declared<'a>(&'a self, object: &'a ObjectKey) -> &'a ObjectKey {
+        self.places.get(object).map_or(object, |place| &place.declared)
+    }
+
     /// The files that were read.
     pub(super) fn files(&self) -> impl Iterator<Item = (&Arc<str>, &ManifestFile)> {
         self.files.iter()

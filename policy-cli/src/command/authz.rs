@@ -63,6 +63,7 @@ pub(crate) fn run(args: &AuthzArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
         let inventory = Inventory::read(&args.inventory, &args.controller, "authz").await?;
         inventory.print_notes();
+        inventory.print_misplaced();
         let target = args.workload.clone().unwrap_or(WorkloadTarget::All);
         let pods = pods(&inventory, &target).await?;
         let report = report(&inventory, &target, &pods, args.all_ports);

@@ -87,6 +87,7 @@ async fn read(args: &StatusArgs, names: &ResourceArgs) -> anyhow::Result<StatusR
     }
     if !flags.filename.is_empty() {
         let inventory = Inventory::read(flags, &controller.pod, "status").await?;
+        inventory.print_misplaced();
         return Ok(of_inventory(&inventory, None, names));
     }
     let cluster = Cluster::connect(&flags.cluster).await?;

@@ -5,10 +5,12 @@ use crate::cluster::{Cluster, Scope};
 use crate::diagnostics::pod_networks::{OutsidePod, outside};
 use crate::version::pod_version::of_sidecar;
 use ipnet::IpNet;
-use policy_webhooks::injector::{NamespaceContext, PodFacts, missing_sidecar};
+use policy_webhooks::injector::{
+    NamespaceContext, PodFacts, is_exempt, missing_sidecar, unguarded,
+};
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A pod that should have a sidecar.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -21,6 +23,19 @@ pub(crate) struct UninjectedPod {
     pub(crate) why: String,
 }
 
+/// A port to which connections go around the sidecar of its pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct SkippedPort {
+    /// Namespace of the pod.
+    pub(crate) namespace: String,
+    /// Name of the pod.
+    pub(crate) name: String,
+    /// The port.
+    pub(crate) port: u16,
+    /// The reason.
+    pub(crate) why: String,
+}
+
 /// Pods that lack a sidecar, as far as known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MissingSidecars {
@@ -28,6 +43,8 @@ pub(crate) struct MissingSidecars {
     pub(crate) without: Vec<UninjectedPod>,
     /// Pods with a sidecar whose addresses no sidecar looks up, in order.
     pub(crate) outside: Vec<OutsidePod>,
+    /// Ports that are left out of redirection, in order.
+    pub(crate) skipped: Vec<SkippedPort>,
     /// Reason why the others are unknown.
     pub(crate) unknown: Option<String>,
 }
@@ -56,6 +73,7 @@ pub(crate) async fn of_cluster(
             outside: networks.map_or_else(Vec::new, |networks| {
                 outside(pods.iter().filter(|pod| of_sidecar(pod).is_some()), networks)
             }),
+            skipped: skipped_ports(&pods),
             unknown: None,
         },
         (Err(error), _) | (_, Err(error)) => {
@@ -84,13 +102,50 @@ pub(crate) fn uninjected_pods(
         .filter_map(|pod| {
             let text = |field: &str| pod.get("metadata")?.get(field)?.as_str();
             let (namespace, name) = (text("namespace")?, text("name")?);
-            let why = missing_sidecar(&PodFacts::of(pod), around.get(namespace)?, control_plane)?;
-            let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            Some(UninjectedPod { namespace, name, why: why.to_string() })
+            let around = around.get(namespace)?;
+            let facts = PodFacts::of(pod);
+            let missing = missing_sidecar(&facts, around, control_plane).map(|why| why.to_string());
+            // Elsewhere nobody expects one.
+            let asks = facts.running && around.is_enabled() && !is_exempt(around, control_plane);
+            let never = || unguarded(pod, around).pod.filter(|_| asks);
+            let why = missing.or_else(never)?;
+            Some(UninjectedPod { namespace: namespace.to_owned(), name: name.to_owned(), why })
         })
         .collect();
     found.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     found
+}
+
+/// Returns the declared ports of running pods that go around their sidecar.
+fn skipped_ports(pods: &[Value]) -> Vec<SkippedPort> {
+    let mut found = Vec::new();
+    for pod in pods.iter().filter(|pod| PodFacts::of(pod).running) {
+        let text = |field: &str| pod.get("metadata")?.get(field)?.as_str();
+        let (Some(namespace), Some(name)) = (text("namespace"), text("name")) else { continue };
+        let unguarded = unguarded(pod, &NamespaceContext::unknown(namespace));
+        if unguarded.pod.is_some() {
+            continue;
+        }
+        for port in declared(pod) {
+            if let Some(why) = unguarded.port(port) {
+                let (namespace, name) = (namespace.to_owned(), name.to_owned());
+                found.push(SkippedPort { namespace, name, port, why: why.to_owned() });
+            }
+        }
+    }
+    found
+}
+
+/// The ports that the containers of a pod declare.
+fn declared(pod: &Value) -> BTreeSet<u16> {
+    let list = |value: &Value, field: &str| {
+        value.get(field).and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
+    let containers = list(spec, "containers").into_iter();
+    let ports = containers.flat_map(|container| list(&container, "ports"));
+    let number = |port: Value| u16::try_from(port.get("containerPort")?.as_u64()?).ok();
+    ports.filter_map(number).collect()
 }
 
 #[cfg(test)]
@@ -119,9 +174,12 @@ mod tests {
             "securityContext": {"runAsUser": 2102},
             "env": [{"name": "PORTCULLIS_WORKLOAD"}, {"name": "PORTCULLIS_POLICY_ADDR"}],
         });
+        let mut host = pod("shop", "c", "web");
+        host["spec"]["hostNetwork"] = true.into();
         let pods = [
             has,
             pod("shop", "b", "web"),
+            host,
             pod("shop", "a", "web"),
             pod("silent", "a", "web"),
             pod("portcullis", "a", "web"),
@@ -133,7 +191,8 @@ mod tests {
         ];
         let found = uninjected_pods(&namespaces, &pods, "portcullis");
         let names: Vec<&str> = found.iter().map(|pod| pod.name.as_str()).collect();
-        assert_eq!(names, ["a", "b"]);
+        assert_eq!(names, ["a", "b", "c"]);
+        assert!(found[2].why.starts_with("the pod has hostNetwork: true"), "{found:?}");
         assert!(found.iter().all(|pod| pod.namespace == "shop"));
     }
 }

@@ -1,5 +1,6 @@
 //! Table of `portcullis status`, with details of failures below it.
 
+use super::sidecars::SkippedPort;
 use super::{Condition, ConditionSource, Object, Programmed, StatusReport};
 use crate::output::{self, Paint};
 use std::fmt::Write;
@@ -35,6 +36,12 @@ impl StatusReport {
                  in plaintext"
             );
             let _ = write!(text, "\n{name}\n  {}\n", paint.notice(&why));
+        }
+        for skipped in &self.skipped_ports {
+            let SkippedPort { namespace, name, port, why } = skipped;
+            let name = paint.bold(&format!("Pod {namespace}/{name}"));
+            let why = paint.notice(&format!("port {port}: {why}"));
+            let _ = write!(text, "\n{name}\n  {why}\n");
         }
         text
     }

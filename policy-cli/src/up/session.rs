@@ -5,6 +5,10 @@ use super::client_certs::ClientCertificates;
 use super::decisions::DecisionLine;
 use super::rows::{Pod, RowSources, Rows};
 use super::screen::{ChangedEvent, ClientRow, PortRow, ProblemEvent, ReadyEvent};
+use crate::check::{Questions, check_inventory};
+use crate::cluster::Scope;
+use crate::cluster::settings::Settings;
+use crate::inventory::Inventory;
 use crate::local_mesh::mesh::{LocalMesh, LocalMeshConfig, LocalMeshError};
 use crate::local_mesh::pods::PortAllocation;
 use crate::output::{self, Format, Paint};
@@ -15,8 +19,8 @@ use ipnet::Ipv4Net;
 use policy_core::{WorkloadKey, WorkloadKind};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use policy_engine::ControllerConfig;
-use policy_engine::source::Diagnostic;
 use policy_engine::source::directory::{Input, names};
+use policy_engine::source::{Diagnostic, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -76,8 +80,7 @@ fn check_readable(input: &Input) -> anyhow::Result<()> {
 }
 
 struct Session {
-    /// Names of the manifests.
-    names: String,
+    inputs: Vec<Input>,
     format: Format,
     paint: Paint,
     mesh: LocalMesh,
@@ -96,7 +99,7 @@ impl Session {
         let mesh = LocalMesh::start(inputs.clone(), plan).await?;
         let certificates = ClientCertificates::new(&mesh.launcher.authority)?;
         let mut session = Self {
-            names: names(&inputs),
+            inputs,
             format,
             paint: Paint::stdout(),
             mesh,
@@ -115,7 +118,7 @@ impl Session {
             bail!(
                 "`{}` describes no pods: nothing to put a sidecar in front of; add a Pod, or a \
                  Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob",
-                session.names
+                names(&session.inputs)
             );
         }
         session.wait_for_services().await;
@@ -201,7 +204,7 @@ impl Session {
             ports: &self.rows.ports,
             clients: &self.rows.clients,
         };
-        let text = |ready: &ReadyEvent<'_>| ready.text(&self.names, self.paint);
+        let text = |ready: &ReadyEvent<'_>| ready.text(&names(&self.inputs), self.paint);
         Ok(output::print_next(self.format, &ready, text)?)
     }
 
@@ -233,6 +236,7 @@ impl Session {
         for error in &changes.failed {
             self.note(&error.to_string());
         }
+        self.show_problems()?;
         let rows = self.row_sources().make().await?;
         for error in &rows.failed {
             self.note(&error.to_string());
@@ -261,6 +265,7 @@ impl Session {
     /// Prints new problems of the manifests, and a note when all are resolved.
     fn show_problems(&mut self) -> anyhow::Result<()> {
         let mut now = self.mesh.controller.diagnostics.borrow().to_vec();
+        now.extend(self.findings(&now));
         now.sort_by_key(|diagnostic| (Arc::clone(&diagnostic.file), diagnostic.line));
         let before = std::mem::take(&mut self.problems);
         for diagnostic in &now {
@@ -274,6 +279,22 @@ impl Session {
             self.note("the manifests have no more problems");
         }
         Ok(())
+    }
+
+    /// Returns what `check` finds in the manifests besides what the controller says of them.
+    fn findings(&self, said: &[Diagnostic]) -> Vec<Diagnostic> {
+        let settings = Settings::from_config(self.mesh.config.clone());
+        // Manifests that cannot be read are reported by the controller.
+        let Ok(inventory) = Inventory::of_manifests(&self.inputs, Scope::All, settings) else {
+            return Vec::new();
+        };
+        let place = |it: &Diagnostic| (Arc::clone(&it.file), it.line, it.field.clone());
+        let known: BTreeSet<_> = said.iter().map(place).collect();
+        let found = check_inventory(inventory, Questions::default()).diagnostics.into_iter();
+        found
+            .filter(|finding| finding.severity != Severity::Note || finding.field.is_none())
+            .filter(|finding| !known.contains(&place(finding)))
+            .collect()
     }
 
     fn show_problem(&self, diagnostic: &Diagnostic) -> anyhow::Result<()> {

@@ -266,7 +266,7 @@ fn edits_change_the_next_decision_and_a_broken_file_opens_nothing() {
 }
 
 #[test]
-fn a_misspelt_field_is_a_warning_with_what_is_lost() {
+fn a_misspelt_field_of_a_route_is_an_error_with_what_is_lost() {
     let directory = example("emojivoto");
     let file = directory.path().join("route.yaml");
     let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
@@ -278,7 +278,7 @@ fn a_misspelt_field_is_a_warning_with_what_is_lost() {
     let told = ["severity", "field", "message"].map(|name| problem[name].as_str().unwrap());
     let message = "unknown field, did you mean `hostnames`? An API server drops it: the route is then \
                    for every host";
-    assert_eq!(told, ["warning", "spec.hostname", message]);
+    assert_eq!(told, ["error", "spec.hostname", message]);
     assert_eq!((&problem["line"], &problem["column"]), (&Value::from(5), &Value::from(3)));
 }
 

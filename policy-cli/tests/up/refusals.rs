@@ -33,10 +33,13 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn a_pipe_is_refused_instead_of_waited_for() {
+fn a_pipe_is_read_and_without_pods_in_it_there_is_nothing_to_run() {
     let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join("pipe.yaml");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writes = format!("echo '# nothing' > '{}'", pipe.display());
+    let mut writer = Command::new("sh").arg("-c").arg(writes).spawn().unwrap();
     let message = refused(&["up", pipe.to_str().unwrap()]);
-    assert!(message.contains("neither a directory nor a file"), "{message}");
+    assert!(message.contains("describes no pods"), "{message}");
+    assert!(writer.wait().unwrap().success());
 }

@@ -6,6 +6,7 @@ mod input;
 mod load;
 mod manifest;
 mod manifest_file;
+mod misspelt;
 mod passed_over;
 mod scan;
 mod store;

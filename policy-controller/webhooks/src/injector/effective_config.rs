@@ -4,6 +4,7 @@ use super::opt_in::{NamespaceContext, StringMap};
 use super::outbound::{self, Outbound};
 use super::outbound_settings::Hindrance;
 use super::ports::{NamedPorts, PortList, named};
+use super::resources::{self, PAIRS};
 use super::setting::{MESH_ONLY, Setting};
 use super::sidecar::{ADMIN_PORT, INBOUND_PORT};
 use super::value::Stated;
@@ -111,6 +112,15 @@ impl EffectiveConfig {
             let field = annotation::field(&setting.annotations().concat());
             let message = format!("`default` needs {needed}, which says which one");
             errors.push(FieldError { field, message });
+        }
+        for (request, limit) in PAIRS {
+            let (Some(request), Some(limit)) = (values.get(&request), values.get(&limit)) else {
+                continue;
+            };
+            let stated = if request.is_default { limit } else { request };
+            if let Some(message) = resources::message(&request.value, &limit.value) {
+                errors.push(FieldError { field: stated.field.clone(), message });
+            }
         }
         if !errors.is_empty() {
             return Err(errors);

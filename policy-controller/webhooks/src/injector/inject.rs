@@ -1,10 +1,11 @@
 //! Decides on the injection of a pod.
 
 use super::effective_config::{EffectiveConfig, is_mesh_only};
+use super::not_text::not_text;
 use super::opt_in::{NamespaceContext, StringMap, decide};
 use super::settings::{Bypass, Settings};
 use super::skip_reason::{self, SkipReason};
-use super::{bypass, container, element, mark, names, probe};
+use super::{bypass, container, element, mark, names, probe, resources};
 use policy_crds::{FieldError, OutboundMode, annotation};
 use serde_json::Value;
 
@@ -59,6 +60,7 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     let annotations = element::texts(pod.pointer("/metadata/annotations"));
     let decision = decide(&annotations, context);
     let mut errors = names::unknown(&annotations);
+    errors.extend(not_text(pod));
     let doubtful = names::suspicious(&annotations);
     let mut warnings: Vec<String> = doubtful.iter().map(ToString::to_string).collect();
     let decision = match decision {
@@ -100,6 +102,7 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     if let Some(refused) = bypass_refusal(bypasses, settings, &mut warnings) {
         return refused;
     }
+    warnings.extend(resources::above_limits(pod).iter().map(ToString::to_string));
     warnings.extend(names::inherited_without_effect(&annotations, context));
     warnings.extend(config.warnings.iter().cloned());
     let mut injected = pod.clone();

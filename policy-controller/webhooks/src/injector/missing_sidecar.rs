@@ -1,11 +1,11 @@
 //! Pods that should have a sidecar but have none: they were created before their namespace opted
 //! in, or while the injector was unavailable.
 
-use super::configuration::{OPT_OUT, SYSTEM};
 use super::element::{containers, text, texts};
 use super::opt_in::{NamespaceContext, OptIn, OptInDecision, decide, of_namespace};
 use super::sidecar::{INIT, PROXY};
 use super::skip_reason::{OTHER_MESHES, has_injected_pair};
+use super::unguarded::left_alone;
 use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -99,8 +99,7 @@ impl PodFacts {
 /// True if the API server does not send the pods of a namespace to the injector, whatever its
 /// annotations. `control_plane` is the namespace of the control plane.
 pub fn is_exempt(context: &NamespaceContext, control_plane: &str) -> bool {
-    [SYSTEM, control_plane].contains(&context.namespace.as_str())
-        || context.labels.get(OPT_OUT).is_some_and(|value| value == "disabled")
+    left_alone(context, control_plane).is_some()
 }
 
 /// Returns why a pod should have a sidecar that it lacks; `None` if it has one or should have none.

@@ -22,9 +22,63 @@ pub(super) fn is_quantity(text: &str) -> bool {
     some && known && text.len() <= 32
 }
 
+/// True if a quantity is above another. False if one of them is none.
+pub(super) fn exceeds(text: &str, bound: &str) -> bool {
+    /// What is lost by computing in binary fractions.
+    const ROUNDING: f64 = 1e-9;
+    match (value(text), value(bound)) {
+        (Some(value), Some(bound)) => value > bound * (1.0 + ROUNDING),
+        _ => false,
+    }
+}
+
+fn value(text: &str) -> Option<f64> {
+    if !is_quantity(text) {
+        return None;
+    }
+    if let Ok(value) = text.parse::<f64>() {
+        return Some(value);
+    }
+    let at = text.find(|it: char| it.is_ascii_alphabetic())?;
+    let (number, suffix) = text.split_at_checked(at)?;
+    let number: f64 = number.parse().ok()?;
+    let binary = |power: i32| 1024_f64.powi(power);
+    let factor = match suffix {
+        "n" => 1e-9,
+        "u" => 1e-6,
+        "m" => 1e-3,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "P" => 1e15,
+        "E" => 1e18,
+        "Ki" => binary(1),
+        "Mi" => binary(2),
+        "Gi" => binary(3),
+        "Ti" => binary(4),
+        "Pi" => binary(5),
+        "Ei" => binary(6),
+        _ => return None,
+    };
+    Some(number * factor)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_quantity;
+    use super::{exceeds, is_quantity};
+
+    #[test]
+    fn quantities_are_compared_by_their_values() {
+        for (more, less) in
+            [("1", "999m"), ("1Gi", "1G"), ("2e3", "1k"), ("1.5", "1"), ("1E", "1P")]
+        {
+            assert!(exceeds(more, less) && !exceeds(less, more), "{more} {less}");
+        }
+        for (one, other) in [("0.1", "100m"), ("1024Mi", "1Gi"), ("1e3", "1k"), ("x", "1")] {
+            assert!(!exceeds(one, other) && !exceeds(other, one), "{one} {other}");
+        }
+    }
 
     #[test]
     fn quantities_are_numbers_with_a_known_suffix() {

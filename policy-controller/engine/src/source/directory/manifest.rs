@@ -1,6 +1,7 @@
 //! From the bytes of one file to objects and diagnostics.
 
 use super::manifest_file::ManifestFile;
+use super::misspelt::without_misspelt;
 use crate::annotations::annotation_errors;
 use crate::source::diagnostic::{Diagnostic, Severity};
 use policy_crds::document::{Document, Location};
@@ -85,7 +86,10 @@ impl Reader<'_> {
 
     fn part(&mut self, document: &Document, part: &Part<'_>) {
         match policy_crds::parse(&part.value) {
-            Ok(object) => self.object(document, part, object),
+            Ok(object) => {
+                let object = without_misspelt(object, &part.value);
+                self.object(document, part, object);
+            }
             Err(error) if error.is_foreign() => {
                 if let Some(workload) = policy_crds::other_workload(&part.value) {
                     self.other_workload(document, part, workload);

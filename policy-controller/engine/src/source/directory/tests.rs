@@ -245,6 +245,38 @@ fn a_link_to_a_directory_that_leads_nowhere_any_more_keeps_claims() {
     assert!(diagnostics.iter().any(|d| d.contains("keep what they claim")), "{diagnostics:?}");
 }
 
+#[test]
+fn a_route_with_a_misspelt_field_permits_nothing_more_than_was_written() {
+    let mut fixture = Fixture::new();
+    let route = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: web, namespace: shop}
+spec:
+  parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]
+  rules: [{matches: [{path: {type: Exact, value: /a}}]}]
+";
+    fixture.write("a.yaml", route);
+    assert_eq!(
+        fixture.apply_scan(),
+        (vec!["+HTTPRoute.gateway.networking.k8s.io shop/web".into()], vec![])
+    );
+    for (right, wrong) in [("rules:", "rulez:"), ("matches:", "match:"), ("value:", "valeu:")] {
+        fixture.write("a.yaml", &route.replace(right, wrong));
+        let (changes, diagnostics) = fixture.apply_scan();
+        assert_eq!(changes, ["!HTTPRoute.gateway.networking.k8s.io shop/web"], "{wrong}");
+        assert!(diagnostics[0].contains("did you mean"), "{diagnostics:?}");
+        fixture.write("a.yaml", route);
+        fixture.apply_scan();
+    }
+    // A field that is near none may be of a later version.
+    fixture.write("a.yaml", &route.replace("  rules:", "  extension: {}\n  rules:"));
+    assert_eq!(fixture.apply_scan().0, Vec::<String>::new());
+    let others = route.replace("group: policy.linkerd.io, kind: Server", "kind: Gateway");
+    fixture.write("a.yaml", &others.replace("rules:", "rulez:"));
+    assert_eq!(fixture.apply_scan().0, ["+HTTPRoute.gateway.networking.k8s.io shop/web"]);
+}
+
 const CHART: &str = "apiVersion: v2\nname: shop\nversion: 1.0.0\n";
 
 #[test]
