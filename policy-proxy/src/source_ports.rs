@@ -52,7 +52,12 @@ pub(crate) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 async fn connect_from(address: SocketAddr, port: u16) -> io::Result<TcpStream> {
     let none = |_| io::Error::from(io::ErrorKind::AddrNotAvailable);
     let (source, mut diagnosis) = (source(address)?, Diagnosis::open().map_err(none)?);
-    for port in iter::once(port).chain(iter::from_fn(next_port)).take(MAX_TRIES) {
+    let ports = iter::once(port).chain(iter::from_fn(next_port)).take(MAX_TRIES);
+    for (tried, port) in ports.enumerate() {
+        if tried % TRIES_AT_ONCE == TRIES_AT_ONCE.saturating_sub(1) {
+            // Others of this thread have their turn.
+            tokio::task::yield_now().await;
+        }
         let own = SocketAddr::new(source, port);
         // The application's side too, which may be open for longer.
         let mut is_open = |from, to| {
@@ -152,6 +157,8 @@ const PART: u16 = 4;
 /// Ports that are named, at most, but one.
 const MOST: u16 = 4095;
 /// Ports that are tried for one connection.
+/// Ports that are tried before other tasks have their turn.
+const TRIES_AT_ONCE: usize = 16;
 const MAX_TRIES: usize = 256;
 /// Time that the system keeps the remains of a connection.
 const TIME_WAIT: Duration = Duration::from_secs(60);

@@ -202,8 +202,7 @@ where
 
     /// Writes the interim responses that have arrived.
     fn write_interim(&self) {
-        let mut interim = self.connection.interim.borrow_mut();
-        while let Some(response) = interim.pop_front() {
+        while let Some(response) = self.connection.take_interim() {
             self.conn.write(|out| out.head(|small| response_encode::write_interim(response, small)));
         }
     }

@@ -49,7 +49,7 @@ impl ClientConnection for HttpConnection {
     }
 
     fn next_interim(&self) -> Option<Response<()>> {
-        self.interim.borrow_mut().pop_front()
+        self.take_interim()
     }
 
     fn on_error(&self, error: &h2::Error) {

@@ -27,11 +27,15 @@ impl UntilClose {
         self.is_whole = is_whole;
         if !is_whole && self.is_broken {
             spawn_local(async move {
-                let flushed = timeout(reset::STUCK, poll_fn(|cx| self.conn.poll_flush(cx))).await;
-                if let (Ok(Ok(())), Some((io, _))) = (flushed, self.conn.take_stream()) {
-                    io.reset_on_close();
-                    reset::delivered(&io).await;
-                }
+                let delivered = async {
+                    let flushed = poll_fn(|cx| self.conn.poll_flush(cx)).await;
+                    if let (Ok(()), Some((io, _))) = (flushed, self.conn.take_stream()) {
+                        io.reset_on_close();
+                        reset::delivered(&io).await;
+                    }
+                };
+                // Nothing else bounds it: the connection is over by now.
+                let _ = timeout(reset::STUCK, delivered).await;
             });
         }
     }

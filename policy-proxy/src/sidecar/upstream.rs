@@ -250,6 +250,9 @@ where
                 Err(SendError::Refused(refused)) if again => (request, again) = (*refused, false),
                 Err(SendError::Refused(_)) => return Err(Fault::Reset(REFUSED_STREAM)),
                 Err(SendError::Reset(reason)) => return Err(Fault::Reset(reason.into())),
+                Err(SendError::TooManyInterim) => {
+                    return Err(Fault::Response(ResponseFault::TooManyInterim));
+                }
                 Err(SendError::Unsent(_) | SendError::Broken) => return Err(Fault::Broken),
             }
         }

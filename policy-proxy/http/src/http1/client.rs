@@ -17,6 +17,7 @@ use super::request_encode;
 use super::response_decode::{self, ResponseFraming, ResponseHead};
 use super::write_buf::WriteBuf;
 use bytes::{Bytes, BytesMut};
+use http::header::EXPECT;
 use http::request::Parts;
 use http::{Method, Response};
 use http_body::{Body, Frame, SizeHint};
@@ -48,8 +49,14 @@ pub struct Connection<S, B> {
     is_head: bool,
     /// True once the response's head has been read.
     answered: bool,
-    /// Number of interim responses to the request.
+    /// Number of interim responses to the request, and of their bytes.
     interim: u16,
+    interim_bytes: usize,
+    /// True if `input` may have a head in it, because an interim response preceded it.
+    head_follows: bool,
+    /// True while a body is announced that its client sends once it hears `100 Continue`, and none of
+    /// it has come.
+    awaits_continue: bool,
     /// True if the request may be sent a second time.
     repeatable: bool,
     decoder: Decoder,
@@ -122,6 +129,9 @@ where
             is_head: false,
             answered: false,
             interim: 0,
+            interim_bytes: 0,
+            head_follows: false,
+            awaits_continue: false,
             repeatable: false,
             decoder: Decoder::empty(),
             switched: false,
@@ -140,15 +150,16 @@ where
     }
 
     /// Begins an exchange on a connection that is new or [`Self::is_reusable`]. `text` is the head as it
-    /// was received over HTTP/1, by which names are spelt. If
-    /// [`Self::poll_idle`] was called before, it and [`Self::poll_head`] have to be called in one
-    /// poll of one task.
+    /// was received over HTTP/1, by which names are spelt. If [`Self::poll_idle`] was called before, it
+    /// and [`Self::poll_head`] have to be called in one poll of one task.
     pub fn begin(&mut self, (head, text): (&mut Parts, &[u8]), body: B) {
         let size = body.size_hint();
+        self.out.forget();
         let mut written = Vec::new();
         let small = self.out.small().unwrap_or(&mut written);
         self.encoder = request_encode::write(small, (head, text), &size);
         self.is_head = head.method == Method::HEAD;
+        let expects = size.exact() != Some(0) && head.headers.contains_key(EXPECT);
         header_pool::recycle(std::mem::take(&mut head.headers));
         let none =
             matches!(self.encoder, encode::BodyEncoder::None | encode::BodyEncoder::Length(0));
@@ -157,7 +168,8 @@ where
         let unread = [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS];
         let ignored = !none && unread.contains(&head.method);
         (self.bytes_written, self.answered, self.reusable) = (false, false, !ignored);
-        self.interim = 0;
+        (self.interim, self.interim_bytes, self.head_follows) = (0, 0, false);
+        self.awaits_continue = expects;
         // Only a request without a body: one that was taken from the client is gone.
         self.repeatable = none && head.method.is_idempotent();
         if self.repeatable {
@@ -233,7 +245,7 @@ where
         if !self.bytes_written {
             return Err(Error::Unsent);
         }
-        self.reusable = false;
+        (self.reusable, self.repeatable) = (false, false);
         self.upload = None;
         self.out = WriteBuf::default();
         Ok(())
@@ -249,6 +261,7 @@ where
                 Poll::Ready(Some(Ok(frame))) => Some(frame),
                 Poll::Ready(None) => None,
             };
+            self.awaits_continue = false;
             let last = frame.is_none() || body.is_end_stream();
             match frame.map(Frame::into_data) {
                 Some(Ok(data)) => self.encoder.data(data, &mut self.out),
@@ -272,8 +285,11 @@ where
     /// Begins the body behind the final head.
     fn start_body(&mut self, head: ResponseHead) -> Result<Response<()>, Error> {
         self.answered = true;
-        if self.repeatable {
-            self.out.forget();
+        self.out.forget();
+        if self.awaits_continue && head.body != ResponseFraming::Switched {
+            // The answer stands in place of `100 Continue` (RFC 9110 section 10.1.1). A client that sends
+            // no body after it must not have its next request taken for one.
+            (self.upload, self.reusable) = (None, false);
         }
         self.reusable &= head.keep_alive;
         self.switched = head.body == ResponseFraming::Switched;

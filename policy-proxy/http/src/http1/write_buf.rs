@@ -77,8 +77,10 @@ impl WriteBuf {
         self.drop_written();
     }
 
-    /// Makes the bytes that [`Self::keep`] kept pending again, to be written to another writer.
+    /// Makes the bytes that [`Self::keep`] kept pending again, to be written to another writer. They are
+    /// not kept a second time.
     pub(super) fn rewind(&mut self) {
+        self.kept = false;
         self.written = 0;
         self.unflushed = false;
     }

@@ -7,11 +7,12 @@ use super::recv_body::{FinishedStreams, RecvBody, ResponseGuard, UploadCancel};
 use super::send_body::{Interruptible, Reset, SendBody, Untouched, while_waiting};
 use super::send_queue::{Piece, SendQueue};
 use super::stream_permits::StreamPermits;
+use crate::bounds::{MAX_INTERIM, MAX_INTERIM_BYTES};
 use crate::signal::store_waker;
 use bytes::Bytes;
 use h2::Reason;
 use h2::client::{Builder, Connection, SendRequest};
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -76,6 +77,8 @@ pub enum SendError<B> {
     Refused(Box<Request<B>>),
     /// The application reset the stream, or did not process it, with some of its body taken.
     Reset(Reason),
+    /// More interim responses preceded the response than may.
+    TooManyInterim,
     /// The connection was lost, or the response is malformed.
     Broken,
 }
@@ -153,7 +156,7 @@ where
     }
 
     /// Waits for a stream permit, sends a request, and waits for its response. Interim responses go
-    /// to `inform`; one with more than [`MAX_INTERIM`] of them is taken for broken. A copy of the head is
+    /// to `inform`; there is none after more than [`MAX_INTERIM`] of them. A copy of the head is
     /// kept meanwhile: an application that ends its connection by GOAWAY leaves out what it got last.
     ///
     /// # Errors
@@ -185,14 +188,14 @@ where
             self.uploads.borrow_mut().push(upload);
             (ResponseGuard::sending(cancel), sent)
         };
-        let mut interim: u16 = 0;
+        let mut interim = Interim::default();
         let answered = poll_fn(|cx| {
             while let Poll::Ready(Some(informed)) = response.poll_informational(cx) {
-                interim = interim.saturating_add(1);
-                if interim > MAX_INTERIM {
+                let informed = informed?;
+                if !interim.admits(informed.headers()) {
                     return Poll::Ready(Err(Reason::ENHANCE_YOUR_CALM.into()));
                 }
-                inform(informed?);
+                inform(informed);
             }
             Pin::new(&mut response).poll(cx)
         })
@@ -211,6 +214,7 @@ where
             Err(error) if error.is_reset() && error.is_remote() => {
                 Err(error.reason().map_or(SendError::Broken, SendError::Reset))
             }
+            Err(_) if interim.is_exceeded() => Err(SendError::TooManyInterim),
             Err(_) => Err(SendError::Broken),
         }
     }
@@ -280,6 +284,27 @@ impl<S, B> std::fmt::Debug for Streams<S, B> {
     }
 }
 
+/// The interim responses to one request.
+#[derive(Default)]
+struct Interim {
+    count: u16,
+    bytes: usize,
+}
+
+impl Interim {
+    /// Counts one; returns false beyond the bounds.
+    fn admits(&mut self, headers: &HeaderMap) -> bool {
+        let sizes = headers.iter().map(|(name, value)| name.as_str().len().saturating_add(value.len()));
+        self.count = self.count.saturating_add(1);
+        self.bytes = sizes.fold(self.bytes, usize::saturating_add);
+        !self.is_exceeded()
+    }
+
+    fn is_exceeded(&self) -> bool {
+        self.count > MAX_INTERIM || self.bytes > MAX_INTERIM_BYTES
+    }
+}
+
 /// Returns true if the application has certainly not processed the stream: it said REFUSED_STREAM,
 /// or GOAWAY with a lower number, which h2 reports to the streams above that number alone.
 fn is_unprocessed(error: &h2::Error) -> bool {
@@ -287,8 +312,6 @@ fn is_unprocessed(error: &h2::Error) -> bool {
     error.is_remote() && (refused || error.is_go_away())
 }
 
-/// Maximum number of interim responses to one request.
-const MAX_INTERIM: u16 = 256;
 /// Maximum number of streams until the application sends its SETTINGS, which are its first bytes.
 const FIRST_STREAMS: usize = 1;
 /// Maximum number of request bytes that wait for the application's window.

@@ -201,7 +201,11 @@ impl Inner {
                 Upload::Reading { .. } => return self.detect_close_mid_upload(cx),
                 Upload::Dropped(_) => return Ok(()),
                 Upload::Undrained => true,
-                Upload::Complete if has_ended => return self.check_half_closed(),
+                Upload::Complete if has_ended => {
+                    let stalled = self.stalled.get_or_insert_default();
+                    stalled.half_closed.get_or_insert_with(Instant::now);
+                    return self.check_half_closed();
+                }
                 Upload::Complete if self.read_buf.len() >= MAX_PIPELINED => return Ok(()),
                 Upload::Complete => false,
             };

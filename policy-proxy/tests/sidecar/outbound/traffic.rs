@@ -384,6 +384,52 @@ async fn an_idempotent_request_that_meets_the_end_of_a_kept_connection_is_sent_a
 }
 
 #[tokio::test]
+async fn a_request_that_was_sent_again_is_never_sent_with_a_later_one() {
+    const FIRST: &[u8] = b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\n";
+    const SECOND: &[u8] = b"GET /2 HTTP/1.1\r\nHost: a\r\n\r\n";
+    const POST: &[u8] = b"POST /3 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody";
+    let head = |path: &str| format!("GET {path} HTTP/1.1\nhost: a\n");
+    let post = "POST /3 HTTP/1.1\ncontent-length: 4\nhost: a\nbody".to_owned();
+    let client = [
+        Send(GET),
+        Until("ok"),
+        Send(FIRST),
+        Until("ok"),
+        Send(POST),
+        Until("ok"),
+        Send(SECOND),
+        Until("ok"),
+        Close,
+    ];
+    let once = [Until("\r\n\r\n"), Send(OK), Until("\r\n\r\n"), Close];
+    let again =
+        [Until("\r\n\r\n"), Send(OK), Until("body"), Send(OK), Until("\r\n\r\n"), Close];
+    let last = [Until("\r\n\r\n"), Send(OK), Rest];
+    for way in [Way::Inbound, Way::BothHalves] {
+        let (seen, application) = observed(way, &client, &[&once, &again, &last]).await;
+        assert_eq!(seen, ["HTTP/1.1 200 OK\ncontent-length: 2\nok"; 4], "{way:?}");
+        let want = [
+            vec![head("/a"), head("/1")],
+            vec![head("/1"), post.clone(), head("/2")],
+            vec![head("/2"), "closed".into()],
+        ];
+        assert_eq!(application, want, "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_was_announced_and_answered_unseen_ends_the_connection() {
+    const DENIED: &[u8] = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno";
+    // The next request of the client is not taken for the body, on either side.
+    behind(
+        &[Send(EXPECTING), Until("no"), Send(GET), Rest],
+        &[&[Until("\r\n\r\n"), Send(DENIED), Rest]],
+        &["HTTP/1.1 401 Unauthorized\ncontent-length: 2\nno", "closed"],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn any_other_request_that_meets_the_end_of_a_kept_connection_is_seen_to_meet_it() {
     const POST: &[u8] = b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody";
     same(

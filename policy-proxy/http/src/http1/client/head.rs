@@ -1,12 +1,13 @@
 //! Reads the heads of a response: interim ones, and the final one.
 
 use super::{Connection, Error};
+use crate::bounds::{MAX_INTERIM, MAX_INTERIM_BYTES};
 use crate::http1::head_arena;
 use crate::http1::read_buf;
 use crate::http1::request_decode::Bounds;
 use crate::http1::response_decode::{self, ResponseFraming, ResponseHead, ResponseHeadError};
 use bytes::{Bytes, BytesMut};
-use http::Response;
+use http::{Response, StatusCode};
 use http_body::Body;
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -55,7 +56,7 @@ where
 
     /// Parses a head that arrived together with the interim response before it.
     fn parse_input(&mut self) -> Result<HeadStatus, Error> {
-        if self.interim == 0 || self.input.is_empty() {
+        if !std::mem::take(&mut self.head_follows) || self.input.is_empty() {
             return Ok(HeadStatus::Partial);
         }
         let head = response_decode::parse(&mut self.input, self.is_head, self.bounds)?;
@@ -64,7 +65,10 @@ where
 
     fn count_interim(&mut self, head: ResponseHead) -> Result<Response<()>, Error> {
         self.interim = self.interim.saturating_add(1);
-        if self.interim > MAX_INTERIM {
+        self.interim_bytes = self.interim_bytes.saturating_add(head.text.len());
+        self.head_follows = true;
+        self.awaits_continue &= head.response.status() != StatusCode::CONTINUE;
+        if self.interim > MAX_INTERIM || self.interim_bytes > MAX_INTERIM_BYTES {
             return Err(ResponseHeadError::TooManyInterim.into());
         }
         Ok(head.response)
@@ -145,7 +149,3 @@ fn parse(
     }
     Ok(HeadStatus::Complete(head))
 }
-
-/// Maximum number of interim responses to one request. A task that takes an hour may send one each
-/// twenty seconds.
-const MAX_INTERIM: u16 = 256;
