@@ -27,8 +27,10 @@ use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::net::TcpStream;
+use tokio::task::spawn_local;
+use tokio::time::sleep;
 
 /// An open opaque connection.
 struct OpaqueConnection {
@@ -81,9 +83,9 @@ pub(super) async fn forward(
     let server = match connection.dial(upstream, server).await {
         Ok(server) => server,
         Err(kind) => {
-            // As close as it comes to the refusal of the application's system.
-            io.reset_on_close();
-            return connection.worker.tcp_error(kind, connection.peer.address());
+            connection.worker.tcp_error(kind, connection.peer.address());
+            spawn_local(refuse(io));
+            return;
         }
     };
     let server = connection.metered(Side::Destination, server);
@@ -91,6 +93,12 @@ pub(super) async fn forward(
         connection.refuse_late_http();
     }
     drop(permit);
+}
+
+/// Resets the client's connection, as close as it comes to the refusal of the application's system.
+async fn refuse(io: Metered<ClientIo>) {
+    sleep(CONNECTED).await;
+    io.reset_on_close();
 }
 
 impl OpaqueConnection {
@@ -267,3 +275,7 @@ impl TrackedConnection for OpaqueConnection {
     /// Opaque connections last until they end by themselves or the grace period is over.
     fn drain(&self) {}
 }
+
+/// Time in which a client sees that it is connected. A reset that comes before looks to it as if nobody
+/// listened.
+const CONNECTED: Duration = Duration::from_millis(50);

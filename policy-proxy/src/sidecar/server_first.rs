@@ -57,8 +57,8 @@ const QUIET: Duration = Duration::from_millis(10);
 /// sends its ClientHello within it.
 const HOLD: Duration = Duration::from_millis(30);
 /// Time from the beginning of a connection before which its client does not learn that the application
-/// is away: a client of HTTP speaks within it, and gets an answer.
-const AWAY: Duration = Duration::from_millis(200);
+/// is away: a client of HTTP speaks within it, and gets an answer; a meshed client begins its handshake.
+const AWAY: Duration = Duration::from_millis(400);
 /// Time for the rest of an incomplete greeting.
 const REST: Duration = Duration::from_millis(20);
 
