@@ -14,9 +14,8 @@ async fn an_update_asks_the_injector_if_it_changes_an_image_of_the_sidecar_and_e
     let asks = cluster.namespace("asks").await.unwrap();
     let mesh = cluster.namespace("mesh").await.unwrap();
     let (name, strict) = (format!("injector-{mesh}"), ["--injector-bypass=refuse"]);
-    let watched = [&*asks];
-    let started = World::flagged(&cluster, cluster.kubeconfig(), (mesh, &name), &watched, &strict);
-    let mut world = started.await;
+    let place = (mesh, name.as_str());
+    let mut world = World::flagged(&cluster, cluster.kubeconfig(), place, &[&asks], &strict).await;
     world.mark(&asks, json!({"annotations": {"linkerd.io/inject": "enabled"}})).await;
     world.labelled(&asks, Some("enabled")).await;
     let web = pod("web", json!({}));
