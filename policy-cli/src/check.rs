@@ -28,7 +28,7 @@ use locations::Locations;
 use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::ControllerConfig;
 use policy_engine::source::SourceError;
-use policy_engine::source::directory::Input;
+use policy_engine::source::directory::Manifests;
 use policy_engine::source::{Diagnostic, Severity};
 use std::path::Path;
 
@@ -57,7 +57,8 @@ impl Findings {
 /// If `path` itself cannot be read.
 pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceError> {
     let settings = Settings::from_config(config.clone());
-    let inventory = Inventory::of_manifests(&[Input::Path(path.to_owned())], Scope::All, settings)?;
+    let inventory =
+        Inventory::of_manifests(&[Manifests::Path(path.to_owned())], Scope::All, settings)?;
     Ok(check_inventory(inventory, Questions::default()))
 }
 

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, bail};
 use policy_engine::ControllerConfig;
-use policy_engine::source::directory::Input;
+use policy_engine::source::directory::Manifests;
 use std::fs::File;
 use std::io::{Read, stdin};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const STDIN: &str = "-";
 ///
 /// # Errors
 /// Standard input or a pipe that cannot be read, and addresses.
-pub(crate) fn inputs(paths: &[PathBuf], reader: &str) -> anyhow::Result<Vec<Input>> {
+pub(crate) fn inputs(paths: &[PathBuf], reader: &str) -> anyhow::Result<Vec<Manifests>> {
     if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
         bail!("`{STDIN}` is named twice: standard input can be read only once");
     }
@@ -28,7 +28,7 @@ fn is_stdin(path: &Path) -> bool {
     path == Path::new(STDIN)
 }
 
-fn input(path: &Path, reader: &str) -> anyhow::Result<Input> {
+fn input(path: &Path, reader: &str) -> anyhow::Result<Manifests> {
     let name = path.display();
     let text = path.to_string_lossy();
     if ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme)) {
@@ -36,16 +36,16 @@ fn input(path: &Path, reader: &str) -> anyhow::Result<Input> {
     }
     if is_stdin(path) {
         let bytes = bounded(stdin().lock()).context("cannot read standard input")?;
-        return Ok(Input::Text { name: path.to_owned(), bytes });
+        return Ok(Manifests::Text { name: path.to_owned(), bytes });
     }
     // A file that is not there is reported by who reads it.
     let can_be_read_once = std::fs::metadata(path).is_ok_and(|it| !it.is_dir() && !it.is_file());
     if can_be_read_once {
         let read = File::open(path).map_err(anyhow::Error::from).and_then(bounded);
         let bytes = read.with_context(|| format!("cannot read `{name}`"))?;
-        return Ok(Input::Text { name: path.to_owned(), bytes });
+        return Ok(Manifests::Text { name: path.to_owned(), bytes });
     }
-    Ok(Input::Path(path.to_owned()))
+    Ok(Manifests::Path(path.to_owned()))
 }
 
 /// Reads a pipe, up to the size that a file may have.

@@ -13,7 +13,7 @@ use clap::Args;
 use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::config::Namespaces;
 use policy_engine::source::SourceError;
-use policy_engine::source::directory::{DeclaredAt, Input, ManifestFile, load_linting, names};
+use policy_engine::source::directory::{DeclaredAt, ManifestFile, Manifests, load_linting, names};
 use policy_engine::source::{Diagnostic, Severity};
 use policy_engine::{Compiled, compile_objects};
 use policy_webhooks::injector::{misplaced, templates};
@@ -119,7 +119,7 @@ impl Inventory {
     /// # Errors
     /// If an input itself cannot be read.
     pub(crate) fn of_manifests(
-        inputs: &[Input],
+        inputs: &[Manifests],
         scope: Scope,
         settings: Settings,
     ) -> Result<Self, SourceError> {

@@ -12,7 +12,7 @@ const SHORT: [(&str, &str); 4] = [
 
 /// `KIND/NAME` or `KIND.GROUP/NAME`, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NamedObject<'t> {
+pub(crate) struct KindAndName<'t> {
     /// The kind, its plural or an abbreviation.
     pub(crate) word: &'t str,
     /// The API group, possibly with a version before it.
@@ -21,7 +21,7 @@ pub(crate) struct NamedObject<'t> {
     pub(crate) name: &'t str,
 }
 
-impl<'t> NamedObject<'t> {
+impl<'t> KindAndName<'t> {
     /// Reads an argument.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl<'t> NamedObject<'t> {
 /// # Errors
 /// The text has another form, or names another kind.
 pub(crate) fn kind_and_name<'t>(text: &'t str, kinds: &[Kind]) -> Result<(Kind, &'t str), String> {
-    let named = NamedObject::parse(text)?;
+    let named = KindAndName::parse(text)?;
     let Some(kind) = named.kind(kinds) else {
         let known: Vec<String> =
             kinds.iter().map(|kind| kind.as_str().to_ascii_lowercase()).collect();

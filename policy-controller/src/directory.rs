@@ -2,7 +2,7 @@
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use policy_engine::config::Limits;
-use policy_engine::source::directory::{Input, Lint, Scan, Store, apply_scan, names, scan};
+use policy_engine::source::directory::{Lint, Manifests, Scan, Store, apply_scan, names, scan};
 use policy_engine::source::{Change, Diagnostic, Health, Source, SourceContext, SourceError};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ const RESCAN_BLIND: Duration = Duration::from_secs(1);
 /// Directories of manifests, files, and text that does not change.
 #[derive(Debug)]
 pub struct DirectorySource {
-    inputs: Vec<Input>,
+    inputs: Vec<Manifests>,
     limits: Limits,
     lint: Option<Lint>,
     epoch: Arc<str>,
@@ -45,11 +45,11 @@ pub struct DirectorySource {
 impl DirectorySource {
     /// Follows `path`, a directory or a single file.
     pub fn new(path: impl Into<PathBuf>, limits: Limits) -> Self {
-        Self::of(vec![Input::Path(path.into())], limits)
+        Self::of(vec![Manifests::Path(path.into())], limits)
     }
 
     /// Follows several inputs.
-    pub fn of(inputs: Vec<Input>, limits: Limits) -> Self {
+    pub fn of(inputs: Vec<Manifests>, limits: Limits) -> Self {
         // The standard library's hash keys are its one source of randomness.
         let random = RandomState::new().hash_one(std::process::id());
         Self {
@@ -163,7 +163,7 @@ impl DirectorySource {
     }
 }
 
-fn watcher(inputs: &[Input], notify: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
+fn watcher(inputs: &[Manifests], notify: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let read_only = event.is_ok_and(|event| event.kind.is_access());
         if !read_only {
@@ -172,8 +172,8 @@ fn watcher(inputs: &[Input], notify: mpsc::Sender<()>) -> notify::Result<Recomme
         }
     })?;
     let paths = inputs.iter().filter_map(|input| match input {
-        Input::Path(path) => Some(path.as_path()),
-        Input::Text { .. } => None,
+        Manifests::Path(path) => Some(path.as_path()),
+        Manifests::Text { .. } => None,
     });
     for path in paths {
         // An editor replaces a file: a single file is watched through its directory.

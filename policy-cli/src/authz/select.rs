@@ -4,7 +4,7 @@
 use super::further;
 use crate::cluster::{Cluster, owners, undetermined};
 use crate::inventory::Inventory;
-use crate::workload_argument::NamedObject;
+use crate::workload_argument::KindAndName;
 use anyhow::bail;
 use policy_core::{WorkloadKey, WorkloadKind};
 use policy_crds::{Kind, ObjectKey, nearest};
@@ -44,7 +44,7 @@ impl FromStr for WorkloadTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = NamedObject::parse(text)?;
+        let named = KindAndName::parse(text)?;
         let name: Arc<str> = named.name.into();
         if named.is_of(Kind::Service) {
             return Ok(Self::Service(name));

@@ -36,8 +36,9 @@ use std::process::ExitCode;
 /// explained. Notes are worth knowing, and no fault.
 ///
 /// With a path, checks manifests. Sources of Helm and kustomize are passed over with a note that says
-/// how to render them. Without a path, checks the cluster of the current context; the first line names it. In a cluster, references that lead nowhere and port names that no selected pod
-/// has are errors, because nothing else will be applied beside them. Every policy that matches no port
+/// how to render them. Without a path, checks the cluster of the current context; the first line names
+/// it. In a cluster, references that lead nowhere and port names that no selected pod has are errors,
+/// because nothing else will be applied beside them. Every policy that matches no port
 /// of any workload is reported, so that an upgrade of an application cannot disable its policies
 /// unnoticed. So is outbound policy of Linkerd's kinds (routes of Services, EgressNetworks, annotations
 /// about retries, timeouts and failure accrual), unless the controller leaves it to Linkerd's.

@@ -6,7 +6,7 @@ use crate::output::{self, Paint};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use policy_engine::ControllerConfig;
-use policy_engine::source::directory::{Input, names, scan};
+use policy_engine::source::directory::{Manifests, names, scan};
 use policy_webhooks::injector::{
     Bypass, ControlPlane, Defaults, OutboundSettings, Preset, Settings, Trust, trust_from_pem,
 };
@@ -16,13 +16,13 @@ use std::process::ExitCode;
 
 /// Add the sidecar to manifests, as the injector does in a cluster
 ///
-/// Reads YAML or JSON from files and folders, or from standard input with `-`, and writes YAML to standard output:
-/// every Pod, Deployment, DaemonSet, StatefulSet, ReplicaSet, ReplicationController, Job, CronJob, Rollout,
-/// DeploymentConfig and List of them with a sidecar, everything else unchanged, without comments. Pods
-/// that have a sidecar of this version stay as they are; one of another version is brought up to date.
-/// Other kinds with a pod template get the annotation that asks the injector for one. Manifests with `portcullis.dev/inject: disabled`, or whose Namespace in the input
-/// has it, get none. Standard error lists what was injected, what was not and why, and fields that no
-/// schema has.
+/// Reads YAML or JSON from files and folders, or from standard input with `-`, and writes YAML to
+/// standard output: every Pod, Deployment, DaemonSet, StatefulSet, ReplicaSet, ReplicationController,
+/// Job, CronJob, Rollout, DeploymentConfig and List of them with a sidecar, everything else unchanged,
+/// without comments. Pods that have a sidecar of this version stay as they are; one of another version
+/// is brought up to date. Other kinds with a pod template get the annotation that asks the injector for
+/// one. Manifests with `portcullis.dev/inject: disabled`, or whose Namespace in the input has it, get
+/// none. Standard error lists what was injected, what was not and why, and fields that no schema has.
 ///
 /// Exit codes: 0 done, 1 something is refused or cannot be read (nothing is written then), 2 wrong
 /// use.
@@ -141,7 +141,7 @@ fn trust(roots: Option<&Path>) -> anyhow::Result<Trust> {
 
 /// Reads the files of an input. One that cannot be read would be missing from what is applied, so that it
 /// is an error.
-fn read(input: &Input) -> anyhow::Result<Vec<ManifestInput>> {
+fn read(input: &Manifests) -> anyhow::Result<Vec<ManifestInput>> {
     let limit = ControllerConfig::default().limits.file_bytes;
     let scan = scan(std::slice::from_ref(input), limit);
     let scan = scan.with_context(|| format!("cannot read `{input}`"))?;

@@ -16,7 +16,7 @@ use crate::verdict::Verdict;
 use futures_util::future::join_all;
 use policy_core::{WorkloadKey, fold_mapped};
 use policy_engine::WorkloadState;
-use policy_engine::source::directory::Input;
+use policy_engine::source::directory::Manifests;
 use rustls_pki_types::ServerName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -59,7 +59,7 @@ async fn run(directory: &Path, expectations: &Path, direct: bool) -> Result<Repo
     let expectations = Expectations::read(expectations)?;
     let config = expectations.cluster.config()?;
     let mesh = LocalMesh::start(
-        vec![Input::Path(directory.to_owned())],
+        vec![Manifests::Path(directory.to_owned())],
         LocalMeshConfig::new(config, PortAllocation::Free),
     )
     .await?;

@@ -12,7 +12,7 @@ use policy_controller::directory::DirectorySource;
 use policy_controller::run::{Embedded, RunError, start_embedded};
 use policy_core::WorkloadKey;
 use policy_engine::source::SourceError;
-use policy_engine::source::directory::Input;
+use policy_engine::source::directory::Manifests;
 use policy_engine::{ControllerConfig, LookupError, WorkloadState};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -93,7 +93,7 @@ impl LocalMeshConfig {
 impl LocalMesh {
     /// Starts the controller on these manifests and waits until it has read them.
     pub(crate) async fn start(
-        inputs: Vec<Input>,
+        inputs: Vec<Manifests>,
         plan: LocalMeshConfig,
     ) -> Result<Self, LocalMeshError> {
         let LocalMeshConfig { config, listen, subnet, ports } = plan;

@@ -4,7 +4,7 @@ use super::*;
 use crate::cluster::permissions::ListScope;
 use crate::cluster::settings::{Settings, SettingsFlags};
 use crate::output::Paint;
-use policy_engine::source::directory::Input;
+use policy_engine::source::directory::Manifests;
 
 /// The text of `routes HOST` for a user who may list one namespace.
 fn seen_from(namespace: &str, manifests: &str, host: &str) -> String {
@@ -23,7 +23,7 @@ fn text(manifests: &str, host: &str, change: impl FnOnce(&mut Inventory)) -> Str
     std::fs::write(folder.path().join("all.yaml"), manifests).unwrap();
     let settings = Settings::of_directory(&SettingsFlags::default());
     let mut inventory =
-        Inventory::of_manifests(&[Input::Path(folder.path().to_owned())], Scope::All, settings)
+        Inventory::of_manifests(&[Manifests::Path(folder.path().to_owned())], Scope::All, settings)
             .unwrap();
     change(&mut inventory);
     let host = host::parse(host).unwrap();

@@ -19,7 +19,7 @@ use ipnet::Ipv4Net;
 use policy_core::{WorkloadKey, WorkloadKind};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use policy_engine::ControllerConfig;
-use policy_engine::source::directory::{Input, names};
+use policy_engine::source::directory::{Manifests, names};
 use policy_engine::source::{Diagnostic, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ const ENDING: Duration = Duration::from_secs(10);
 /// Options of `up`.
 pub(crate) struct UpOptions {
     /// Manifests.
-    pub(crate) inputs: Vec<Input>,
+    pub(crate) inputs: Vec<Manifests>,
     /// The controller's settings.
     pub(crate) config: ControllerConfig,
     /// Address at which the controller serves policies.
@@ -64,8 +64,8 @@ pub(crate) async fn run(options: UpOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check_readable(input: &Input) -> anyhow::Result<()> {
-    let Input::Path(directory) = input else { return Ok(()) };
+fn check_readable(input: &Manifests) -> anyhow::Result<()> {
+    let Manifests::Path(directory) = input else { return Ok(()) };
     let cannot = || format!("cannot read `{}`", directory.display());
     let kind = std::fs::metadata(directory).with_context(cannot)?;
     if kind.is_dir() {
@@ -80,7 +80,7 @@ fn check_readable(input: &Input) -> anyhow::Result<()> {
 }
 
 struct Session {
-    inputs: Vec<Input>,
+    inputs: Vec<Manifests>,
     format: Format,
     paint: Paint,
     mesh: LocalMesh,

@@ -14,7 +14,7 @@ mod store;
 mod tests;
 mod tombstone;
 
-pub use input::{Input, names};
+pub use input::{Manifests, names};
 pub use load::{DirectoryContents, apply_scan, load, load_linting};
 pub use manifest::{Lint, Remark};
 pub use manifest_file::ManifestFile;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// An input of manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum Manifests {
     /// A directory with everything below it, or a file. It is read again with each scan.
     Path(PathBuf),
     /// Text that can be read only once: standard input or a pipe.
@@ -18,7 +18,7 @@ pub enum Input {
     },
 }
 
-impl Input {
+impl Manifests {
     /// Returns its name in messages.
     pub fn name(&self) -> &std::path::Path {
         match self {
@@ -28,13 +28,13 @@ impl Input {
     }
 }
 
-impl fmt::Display for Input {
+impl fmt::Display for Manifests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name().display())
     }
 }
 
 /// Returns the names of inputs, separated by commas.
-pub fn names(inputs: &[Input]) -> String {
+pub fn names(inputs: &[Manifests]) -> String {
     inputs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

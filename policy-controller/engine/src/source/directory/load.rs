@@ -1,6 +1,6 @@
 //! Reads manifests once, and applies further scans of it.
 
-use super::input::{Input, names};
+use super::input::{Manifests, names};
 use super::manifest::{self, Lint};
 use super::manifest_file::ManifestFile;
 use super::scan::{Scan, scan};
@@ -31,7 +31,7 @@ pub struct DirectoryContents {
 /// # Errors
 /// If it cannot be read at all. Errors of a file are diagnostics.
 pub fn load(path: &Path, limits: Limits) -> Result<DirectoryContents, SourceError> {
-    load_linting(&[Input::Path(path.to_owned())], limits, None)
+    load_linting(&[Manifests::Path(path.to_owned())], limits, None)
 }
 
 /// Reads inputs once, with a further look at every object.
@@ -39,7 +39,7 @@ pub fn load(path: &Path, limits: Limits) -> Result<DirectoryContents, SourceErro
 /// # Errors
 /// If an input cannot be read at all. Errors of a file are diagnostics.
 pub fn load_linting(
-    inputs: &[Input],
+    inputs: &[Manifests],
     limits: Limits,
     lint: Option<Lint>,
 ) -> Result<DirectoryContents, SourceError> {
@@ -52,7 +52,7 @@ pub fn load_linting(
 }
 
 /// Applies a scan, with a warning if it contains no objects.
-pub fn apply_scan(inputs: &[Input], store: &mut Store, scan: Scan) -> (Batch, Vec<Diagnostic>) {
+pub fn apply_scan(inputs: &[Manifests], store: &mut Store, scan: Scan) -> (Batch, Vec<Diagnostic>) {
     let found = scan.files.len();
     let (batch, mut diagnostics) = store.update(scan);
     let is_note = |found: &Diagnostic| found.severity == Severity::Note;

@@ -1,6 +1,6 @@
 //! The manifest files below a directory, and their contents.
 
-use super::input::Input;
+use super::input::Manifests;
 use super::passed_over::{
     PassedOver, chart_around, chart_note, is_chart, kustomization_note, passed_over,
 };
@@ -101,12 +101,12 @@ const NOT_MANIFESTS: &str = "expectations.yaml";
 ///
 /// # Errors
 /// If an input itself cannot be read.
-pub fn scan(inputs: &[Input], file_bytes: u64) -> Result<Scan, SourceError> {
+pub fn scan(inputs: &[Manifests], file_bytes: u64) -> Result<Scan, SourceError> {
     let mut scanner = Scanner { file_bytes, ..Scanner::default() };
     for input in inputs {
         match input {
-            Input::Path(path) => scanner.root(path)?,
-            Input::Text { name, bytes } => {
+            Manifests::Path(path) => scanner.root(path)?,
+            Manifests::Text { name, bytes } => {
                 let content = FileContent::Bytes(bytes.to_vec());
                 scanner.scan.files.insert(name.clone(), content);
             }
@@ -292,7 +292,7 @@ mod tests {
         }
         fs::write(root.path().join("a/expectations.yaml"), "{}").unwrap();
         fs::write(root.path().join("a/more.expectations.yaml"), "{}").unwrap();
-        let scan = scan(&[Input::Path(root.path().to_owned())], 100).unwrap();
+        let scan = scan(&[Manifests::Path(root.path().to_owned())], 100).unwrap();
         let names: Vec<_> =
             scan.files.keys().map(|p| p.strip_prefix(root.path()).unwrap().to_owned()).collect();
         assert_eq!(names, ["a/b/z.json", "a/y.yml", "x.yaml"].map(PathBuf::from));
@@ -306,7 +306,7 @@ mod tests {
         fs::write(root.path().join("a/x.yaml"), "{}").unwrap();
         symlink(root.path(), root.path().join("a/up")).unwrap();
         symlink(root.path().join("self"), root.path().join("self")).unwrap();
-        let scan = scan(&[Input::Path(root.path().to_owned())], 100).unwrap();
+        let scan = scan(&[Manifests::Path(root.path().to_owned())], 100).unwrap();
         assert_eq!(scan.files.len(), 1);
         assert_eq!(scan.diagnostics.len(), 2, "{:?}", scan.diagnostics);
     }
@@ -316,7 +316,7 @@ mod tests {
         let root = directory();
         fs::write(root.path().join("x.yaml"), "{}").unwrap();
         symlink(root.path().join("x.yaml"), root.path().join("y.yaml")).unwrap();
-        let scan = scan(&[Input::Path(root.path().to_owned())], 100).unwrap();
+        let scan = scan(&[Manifests::Path(root.path().to_owned())], 100).unwrap();
         assert_eq!(scan.files.keys().collect::<Vec<_>>(), [&root.path().join("x.yaml")]);
     }
 
@@ -325,7 +325,7 @@ mod tests {
         let root = directory();
         fs::write(root.path().join("x.yaml"), "0123456789a").unwrap();
         fs::write(root.path().join("y.yaml"), "0123456789").unwrap();
-        let scan = scan(&[Input::Path(root.path().to_owned())], 10).unwrap();
+        let scan = scan(&[Manifests::Path(root.path().to_owned())], 10).unwrap();
         assert!(matches!(&scan.files[&root.path().join("x.yaml")], FileContent::Unusable(reason)
             if reason.contains("10 bytes")));
         assert!(matches!(&scan.files[&root.path().join("y.yaml")], FileContent::Bytes(_)));
@@ -336,7 +336,7 @@ mod tests {
         let root = directory();
         let path = root.path().join("any-name");
         fs::write(&path, "{}").unwrap();
-        assert_eq!(scan(&[Input::Path(path)], 10).unwrap().files.len(), 1);
-        assert!(scan(&[Input::Path(root.path().join("missing"))], 10).is_err());
+        assert_eq!(scan(&[Manifests::Path(path)], 10).unwrap().files.len(), 1);
+        assert!(scan(&[Manifests::Path(root.path().join("missing"))], 10).is_err());
     }
 }

@@ -25,7 +25,7 @@ impl Fixture {
 
     /// Changes as `+kind name` and `-kind name`, and diagnostics.
     fn apply_scan(&mut self) -> (Vec<String>, Vec<String>) {
-        let inputs = [Input::Path(self.root.path().to_owned())];
+        let inputs = [Manifests::Path(self.root.path().to_owned())];
         let scan = scan(&inputs, 1_000_000).unwrap();
         let (batch, diagnostics) = apply_scan(&inputs, &mut self.store, scan);
         let root = format!("{}/", self.root.path().display());
@@ -324,7 +324,7 @@ fn an_input_inside_a_chart_is_a_part_of_it() {
     fixture.write("Chart.yaml", CHART);
     fixture.write("templates/a.yaml", "kind: {{ .Values.kind }}\n");
     for input in ["templates", "templates/a.yaml"] {
-        let scan = scan(&[Input::Path(root.join(input))], 1_000_000).unwrap();
+        let scan = scan(&[Manifests::Path(root.join(input))], 1_000_000).unwrap();
         assert_eq!(scan.files().count(), 0, "{input}");
         assert_eq!(scan.notes().count(), 1, "{input}");
         assert_eq!(scan.problems().count(), 0, "{input}");
@@ -358,8 +358,8 @@ fn a_kustomization_is_passed_over_with_a_note_and_what_else_has_its_name_is_read
 fn several_inputs_are_read_as_one_and_a_file_of_two_of_them_once() {
     let fixture = Fixture::new();
     fixture.write("a.yaml", SERVER);
-    let path = |name: &str| Input::Path(fixture.root.path().join(name));
-    let text = Input::Text { name: "-".into(), bytes: POLICY.as_bytes().into() };
+    let path = |name: &str| Manifests::Path(fixture.root.path().join(name));
+    let text = Manifests::Text { name: "-".into(), bytes: POLICY.as_bytes().into() };
     let inputs = [path("a.yaml"), text, path("")];
     let loaded = load_linting(&inputs, crate::ControllerConfig::default().limits, None).unwrap();
     let keys: Vec<_> = loaded.objects.iter().map(|object| object.meta.key.to_string()).collect();
