@@ -156,17 +156,19 @@ fn inject_template(
     injected.notes.extend(warnings.map(|warning| format!("{template}: {warning}")));
 }
 
-/// A pod before it was injected, where another version injected it.
-struct Before(Option<(Value, String)>);
+/// A pod before it was injected, where another version injected it, or it has changed since.
+struct Before(Option<(Value, Option<String>)>);
 
 impl Before {
+    /// `None` where injecting the pod as it was gives the pod as it is.
     fn of(pod: &Value, around: &NamespaceContext, settings: &Settings) -> Self {
         let older = version(pod).zip(uninject(pod)).and_then(|(version, before)| {
             let before = *before.pod;
             let Outcome::Injected { pod: now, .. } = inject(&before, around, settings) else {
                 return None;
             };
-            (self::version(&now) != Some(version)).then(|| (before, version.to_owned()))
+            let older = (self::version(&now) != Some(version)).then(|| version.to_owned());
+            (older.is_some() || recorded(&before, *now) != *pod).then_some((before, older))
         });
         Self(older)
     }
@@ -178,7 +180,10 @@ impl Before {
 
     fn note(&self) -> String {
         match &self.0 {
-            Some((_, version)) => {
+            Some((_, None)) => {
+                "brought up to date: the pod has changed since it was injected".to_owned()
+            }
+            Some((_, Some(version))) => {
                 format!("brought up to date: its sidecar was of version {version}")
             }
             None => "injected".to_owned(),

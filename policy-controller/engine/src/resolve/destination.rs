@@ -64,7 +64,8 @@ fn at_address(cx: &mut Context<'_>, key: &DestinationKey) -> Arc<PublishedDestin
 /// slice: whether the pod is in the mesh, nobody knows yet. Other addresses are not waited for, so that
 /// whoever writes slices cannot keep clients from what is outside the cluster.
 fn awaits_pod(cx: &mut Context<'_>, address: IpAddr) -> bool {
-    if !cx.config.cluster_networks.iter().any(|network| network.contains(&address)) {
+    let networks = cx.config.looked_up_networks().unwrap_or(&cx.config.cluster_networks);
+    if !networks.iter().any(|network| network.contains(&address)) {
         return false;
     }
     let slices = cx.edge(Edge::PodEndpoint(address)).into_iter();

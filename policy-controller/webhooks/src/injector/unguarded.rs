@@ -88,7 +88,7 @@ fn without_sidecar(
         Some(_) => return None,
         None => {}
     }
-    if let Some(why) = left_alone(context, "") {
+    if let Some(why) = left_alone(context, &settings().control_plane.namespace) {
         return Some(why);
     }
     let wish = decision?.skip_reason()?;

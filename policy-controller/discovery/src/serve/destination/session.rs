@@ -272,8 +272,14 @@ impl DestinationSession {
         let lookup = self.lookups.get_mut(&id).filter(|lookup| lookup.is_due)?;
         lookup.is_due = false;
         let now = lookup.current();
-        if now.is_pending {
+        if now.is_pending && lookup.sent.is_none() {
             return None;
+        }
+        if now.is_pending {
+            // What was said of the address may not hold any more: the client asks anew, and waits.
+            self.lookups.remove(&id);
+            let reason = PENDING.to_owned();
+            return Some(own_payload(id, Answer::Refused(Refused { reason })));
         }
         let messages = match &lookup.sent {
             Some(sent) if sent.says(&now) => return None,
@@ -308,3 +314,6 @@ async fn read_begin(inbound: &mut Streaming<DestinationRequest>) -> Result<Begin
         None => Err(Status::invalid_argument("the stream ended without begin")),
     }
 }
+
+/// The reason for taking an answer back.
+const PENDING: &str = "a pod has the address that is not known yet";

@@ -40,7 +40,7 @@ pub(super) fn passed_over<'a>(
         return Some(PassedOver::Kustomization);
     }
     let chart = chart?;
-    let is_template = is_below_templates(path) && contains(bytes, b"{{");
+    let is_template = is_below_templates(path, chart) && contains(bytes, b"{{");
     let is_part = is_template || (is_part_of_chart(name) && !holds_objects(bytes));
     is_part.then_some(PassedOver::Chart(chart))
 }
@@ -64,13 +64,15 @@ pub(super) fn chart_around(path: &Path) -> Option<PathBuf> {
     path.ancestors().skip(1).filter(is_part).last().map(Path::to_owned)
 }
 
-fn is_below_templates(path: &Path) -> bool {
-    let folders = path.parent().into_iter().flat_map(Path::components);
-    let canonical = || fs::canonicalize(path).unwrap_or_default();
-    let is_one =
-        |mut path: std::path::Components<'_>| path.any(|part| part.as_os_str() == TEMPLATES);
-    folders.clone().any(|part| part.as_os_str() == TEMPLATES)
-        || canonical().parent().is_some_and(|folder| is_one(folder.components()))
+/// True if a file is below the templates of its chart, or of a chart in that, as it is named or as it
+/// is linked to.
+fn is_below_templates(path: &Path, chart: &Path) -> bool {
+    let is_below = |path: &Path, chart: &Path| {
+        let folders = path.strip_prefix(chart).ok().and_then(Path::parent);
+        folders.is_some_and(|folders| folders.iter().any(|part| part == TEMPLATES))
+    };
+    let canonical = |path: &Path| fs::canonicalize(path).unwrap_or_default();
+    is_below(path, chart) || is_below(&canonical(path), &canonical(chart))
 }
 
 /// True for the files beside the templates that Helm reads.
