@@ -160,7 +160,6 @@ fn inject_template(
 struct Before(Option<(Value, Option<String>)>);
 
 impl Before {
-    /// `None` where injecting the pod as it was gives the pod as it is.
     fn of(pod: &Value, around: &NamespaceContext, settings: &Settings) -> Self {
         let older = version(pod).zip(uninject(pod)).and_then(|(version, before)| {
             let before = *before.pod;
@@ -168,7 +167,8 @@ impl Before {
                 return None;
             };
             let older = (self::version(&now) != Some(version)).then(|| version.to_owned());
-            (older.is_some() || recorded(&before, *now) != *pod).then_some((before, older))
+            let changes = || matches!(inject(pod, around, settings), Outcome::Injected { .. });
+            (older.is_some() || changes()).then_some((before, older))
         });
         Self(older)
     }

@@ -528,7 +528,7 @@ fn status_of_manifests_says_what_the_controller_would() {
                 condition("ResolvedRefs", "False", "RefNotFound", missing, Value::Null),
             ],
         }],
-        "withoutSidecar": [],
+        "withoutSidecar": [], "outsideNetworks": [],
     });
     let report = json_of(&arguments);
     assert_eq!(report, expected, "{report:#}");

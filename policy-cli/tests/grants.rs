@@ -116,8 +116,15 @@ fn an_invalid_grant_says_why_it_permits_nothing() {
 
 #[test]
 fn nothing_to_show_is_no_failure_and_wrong_input_is() {
-    let empty = tempfile::tempdir().unwrap();
-    let output = grants(&["-f", empty.path().to_str().unwrap()]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    assert_eq!(grants(&["-f", path]).status.code(), Some(1), "nothing was read");
+    std::fs::write(
+        folder.path().join("a.yaml"),
+        "{apiVersion: v1, kind: Namespace, metadata: {name: a}}",
+    )
+    .unwrap();
+    let output = grants(&["-f", path]);
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stdout).ends_with("no ReferenceGrant\n"), "{}", text(&output.stdout));
     assert_eq!(grants(&["-f", "does-not-exist"]).status.code(), Some(1));

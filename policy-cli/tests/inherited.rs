@@ -195,6 +195,8 @@ fn outcome(stands: Stands, annotation: (&str, &str)) -> Outcome {
     outcome.pod = documents.into_iter().find(|document| document["kind"] == "Pod").unwrap();
     if let Some(Value::Object(annotations)) = outcome.pod.pointer_mut("/metadata/annotations") {
         annotations.remove(annotation.0);
+        // How the pod was written before differs.
+        annotations.remove("portcullis.dev/uninject");
     }
     std::fs::write(folder.path().join("all.yaml"), &yaml).unwrap();
     let (_, policies, _) = portcullis(&["authz", "-o", "json", "-f", path, "pod/web"], "");

@@ -186,8 +186,15 @@ fn wrong_input_says_what_is_wrong() {
 
 #[test]
 fn nothing_to_show_is_no_failure() {
-    let empty = tempfile::tempdir().unwrap();
-    let output = routes(&["-f", empty.path().to_str().unwrap()]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    failed(&["-f", path], 1, "nothing was read");
+    std::fs::write(
+        folder.path().join("a.yaml"),
+        "{apiVersion: v1, kind: Namespace, metadata: {name: a}}",
+    )
+    .unwrap();
+    let output = routes(&["-f", path]);
     assert_eq!(output.status.code(), Some(0));
     let shown = text(&output.stdout);
     assert!(shown.ends_with("no InboundRoute claims a host\n"), "{shown}");

@@ -248,9 +248,9 @@ fn a_stream_of_json_is_read_as_kubectl_reads_it() {
         let location = documents[document].locate(field).unwrap();
         (location.line, location.column, text[location.bytes].to_owned())
     };
-    assert_eq!(at(0, "at.x"), (1, 21, "\"x\"".to_owned()));
-    assert_eq!(at(1, "kind"), (2, 2, "\"kind\"".to_owned()));
-    assert_eq!(at(2, "kind"), (2, 17, "\"kind\"".to_owned()));
+    assert_eq!(at(0, "at.x"), (1, 27, "1".to_owned()));
+    assert_eq!(at(1, "kind"), (2, 10, "\"B\"".to_owned()));
+    assert_eq!(at(2, "kind"), (3, 3, "\"C\"".to_owned()));
     assert_eq!(documents[2].location.line, 2);
 }
 

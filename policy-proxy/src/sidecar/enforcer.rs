@@ -107,9 +107,9 @@ fn error_kind(answer: &Answer) -> Option<ErrorKind> {
         Answer::Upstream(Fault::Connect) => Some(ErrorKind::Connect),
         Answer::Upstream(Fault::SourcePorts) => Some(ErrorKind::SourcePorts),
         Answer::Upstream(Fault::ConnectTimeout) => Some(ErrorKind::ConnectTimeout),
-        Answer::Upstream(
-            Fault::Broken | Fault::Reset(_) | Fault::Closed | Fault::ClosedKept,
-        ) => Some(ErrorKind::Upstream),
+        Answer::Upstream(Fault::Broken | Fault::Reset(_) | Fault::Closed | Fault::ClosedKept) => {
+            Some(ErrorKind::Upstream)
+        }
         Answer::Upstream(Fault::Truncated) => Some(ErrorKind::UpstreamTruncated),
         Answer::Upstream(Fault::Stalled) => Some(ErrorKind::UpstreamStalled),
         Answer::Upstream(Fault::Response(fault)) => Some(match fault {

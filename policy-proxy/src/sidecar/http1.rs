@@ -203,7 +203,8 @@ where
     /// Writes the interim responses that have arrived.
     fn write_interim(&self) {
         while let Some(response) = self.connection.take_interim() {
-            self.conn.write(|out| out.head(|small| response_encode::write_interim(response, small)));
+            self.conn
+                .write(|out| out.head(|small| response_encode::write_interim(response, small)));
         }
     }
 

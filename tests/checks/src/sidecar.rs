@@ -106,7 +106,12 @@ pub(crate) fn carry_large(
     is_all: fn(&[u8]) -> bool,
 ) -> Result<Carried, String> {
     static WORLD: LazyLock<Mutex<World>> = LazyLock::new(|| {
-        let large = Limits { request_head: 16 << 20, response_head: 16 << 20, headers: usize::MAX, ..Limits::default() };
+        let large = Limits {
+            request_head: 16 << 20,
+            response_head: 16 << 20,
+            headers: usize::MAX,
+            ..Limits::default()
+        };
         Mutex::new(World::start(large))
     });
     let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);

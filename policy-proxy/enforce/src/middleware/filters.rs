@@ -116,7 +116,8 @@ pub fn change_response(
     for effect in policy.evaluator.effects(permit) {
         match &effect.kind {
             FilterKind::ResponseHeaders(change) => {
-                apply(change, headers).map_err(|_| Answer::Upstream(Fault::Response(ResponseFault::TooLarge)))?;
+                apply(change, headers)
+                    .map_err(|_| Answer::Upstream(Fault::Response(ResponseFault::TooLarge)))?;
             }
             FilterKind::RequestHeaders(_)
             | FilterKind::Rewrite(_)

@@ -58,7 +58,7 @@ impl ResponseFault {
             }
             Self::TooLarge => {
                 "the head or the trailers of the application's response are too large"
-            },
+            }
             Self::TooManyInterim => "the application sent too many interim responses",
             Self::Upgrade => "the application switched protocols unasked",
         }

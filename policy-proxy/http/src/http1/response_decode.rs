@@ -356,7 +356,13 @@ mod tests {
         );
         let head = parse(&mut buffer, false, BOUNDS).unwrap().unwrap();
         let fields: Vec<_> = head.response.headers().iter().map(|(n, v)| (n.as_str(), v)).collect();
-        assert_eq!(fields, [("x-a", &HeaderValue::from_static("b")), ("content-length", &HeaderValue::from_static("0"))]);
+        assert_eq!(
+            fields,
+            [
+                ("x-a", &HeaderValue::from_static("b")),
+                ("content-length", &HeaderValue::from_static("0"))
+            ]
+        );
         assert!(!head.keep_alive);
     }
 

@@ -216,11 +216,8 @@ fn option(value: &HeaderValue, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    const GET: ResponseContext = ResponseContext {
-        version: Version::HTTP_11,
-        head: false,
-        keep_alive: true,
-    };
+    const GET: ResponseContext =
+        ResponseContext { version: Version::HTTP_11, head: false, keep_alive: true };
 
     fn written(
         status: u16,
@@ -234,7 +231,8 @@ mod tests {
         }
         let mut out = Vec::new();
         let response = response.body(()).unwrap();
-        let (EncodedHead { framing, last }, ()) = write((response, b""), (context, length), &mut out, 1);
+        let (EncodedHead { framing, last }, ()) =
+            write((response, b""), (context, length), &mut out, 1);
         (String::from_utf8(out).unwrap().replace("date: now\r\n", ""), framing, last)
     }
 
@@ -280,11 +278,7 @@ mod tests {
         );
         let lines = [("trailer", "x-a"), ("content-length", "3")];
         let head = "HTTP/1.1 200 OK\ntransfer-encoding: chunked\ntrailer: x-a\n\n";
-        check(
-            (200, &lines),
-            (GET, BodyLength::Unknown),
-            (head, BodyEncoder::Chunked, false),
-        );
+        check((200, &lines), (GET, BodyLength::Unknown), (head, BodyEncoder::Chunked, false));
     }
 
     #[test]

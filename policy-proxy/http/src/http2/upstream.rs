@@ -294,7 +294,8 @@ struct Interim {
 impl Interim {
     /// Counts one; returns false beyond the bounds.
     fn admits(&mut self, headers: &HeaderMap) -> bool {
-        let sizes = headers.iter().map(|(name, value)| name.as_str().len().saturating_add(value.len()));
+        let sizes =
+            headers.iter().map(|(name, value)| name.as_str().len().saturating_add(value.len()));
         self.count = self.count.saturating_add(1);
         self.bytes = sizes.fold(self.bytes, usize::saturating_add);
         !self.is_exceeded()

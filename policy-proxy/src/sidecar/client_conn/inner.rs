@@ -170,7 +170,8 @@ impl Inner {
             return Poll::Ready(Ok(()));
         }
         let Some(io) = &mut self.io else { return Poll::Ready(Err(unexpected_eof().into())) };
-        if let Some(since) = self.stalled.as_mut().and_then(|stalled| stalled.half_closed.as_mut()) {
+        if let Some(since) = self.stalled.as_mut().and_then(|stalled| stalled.half_closed.as_mut())
+        {
             *since = Instant::now();
         }
         self.write_buf.poll_flush(io, cx).map_err(ClientConnError::Io)

@@ -130,7 +130,9 @@ fn shown(bytes: &[u8]) -> String {
         writeln!(out, "{}", lines.next().unwrap()).unwrap();
         let mut fields: Vec<String> = lines.map(field).collect();
         fields.retain(|line| {
-            !["connection:", "date:", "forwarded:", "l5d-"].iter().any(|name| line.starts_with(name))
+            !["connection:", "date:", "forwarded:", "l5d-"]
+                .iter()
+                .any(|name| line.starts_with(name))
         });
         fields.sort();
         fields.iter().for_each(|line| writeln!(out, "{line}").unwrap());
@@ -171,11 +173,7 @@ async fn path(way: Way, policy: ServerPolicy, application: SocketAddr) -> Path {
 }
 
 /// Runs a case one way; returns what the client and each connection of the application observed.
-async fn observed(
-    way: Way,
-    client: &[Step],
-    scripts: &[&[Step]],
-) -> (Seen, Vec<Seen>) {
+async fn observed(way: Way, client: &[Step], scripts: &[&[Step]]) -> (Seen, Vec<Seen>) {
     let application = Scripted::start(scripts).await;
     let path = path(way, server(detect(), everybody()), application.address).await;
     let seen = run(TcpStream::connect(path.address).await.unwrap(), client).await;
@@ -208,7 +206,8 @@ async fn behind(client: &[Step], scripts: &[&[Step]], want: &[&str]) {
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-const EXPECTING: &[u8] = b"PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
+const EXPECTING: &[u8] =
+    b"PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
 
 #[tokio::test]
 async fn interim_responses_arrive_at_once_and_in_their_order() {
@@ -402,8 +401,7 @@ async fn a_request_that_was_sent_again_is_never_sent_with_a_later_one() {
         Close,
     ];
     let once = [Until("\r\n\r\n"), Send(OK), Until("\r\n\r\n"), Close];
-    let again =
-        [Until("\r\n\r\n"), Send(OK), Until("body"), Send(OK), Until("\r\n\r\n"), Close];
+    let again = [Until("\r\n\r\n"), Send(OK), Until("body"), Send(OK), Until("\r\n\r\n"), Close];
     let last = [Until("\r\n\r\n"), Send(OK), Rest];
     for way in [Way::Inbound, Way::BothHalves] {
         let (seen, application) = observed(way, &client, &[&once, &again, &last]).await;
@@ -457,7 +455,10 @@ async fn a_broken_answer_is_told_to_meshed_callers_with_its_reason() {
         (&b""[..], "the application closed the connection before it answered"),
         (b"HTTP/1.1 200 O", "the application closed the connection within its response's head"),
         (b"HTTP/9.9 200 OK\r\n\r\n", "the head of the application's response is malformed"),
-        (b"HTTP/1.1 200 OK\r\nx: a\x01\r\n\r\n", "the application's response has a malformed header field"),
+        (
+            b"HTTP/1.1 200 OK\r\nx: a\x01\r\n\r\n",
+            "the application's response has a malformed header field",
+        ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok",
             "the application's response frames its body ambiguously: content-length or transfer-encoding",
@@ -509,7 +510,8 @@ async fn a_client_that_closes_its_side_behind_its_request_is_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_closes_its_side_and_gets_nothing_is_given_up_and_the_application_learns_it() {
+async fn a_client_that_closes_its_side_and_gets_nothing_is_given_up_and_the_application_learns_it()
+{
     let begun = Instant::now();
     let script: &[Step] = &[Until("\r\n\r\n"), Rest];
     let (seen, application) = observed(Way::Inbound, &[Send(GET), Half, Rest], &[script]).await;

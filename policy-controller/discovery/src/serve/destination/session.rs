@@ -272,11 +272,10 @@ impl DestinationSession {
         let lookup = self.lookups.get_mut(&id).filter(|lookup| lookup.is_due)?;
         lookup.is_due = false;
         let now = lookup.current();
-        if now.is_pending && lookup.sent.is_none() {
-            return None;
-        }
         if now.is_pending {
-            // What was said of the address may not hold any more: the client asks anew, and waits.
+            // That nobody has the address may not hold any more: the client asks anew, and waits. An
+            // identity that was stated stays, because nothing is sent there in plaintext.
+            lookup.sent.as_ref().filter(|sent| sent.says(&now))?;
             self.lookups.remove(&id);
             let reason = PENDING.to_owned();
             return Some(own_payload(id, Answer::Refused(Refused { reason })));

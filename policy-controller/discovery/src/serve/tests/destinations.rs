@@ -14,7 +14,9 @@ use policy_engine::{ClientPlace, DestinationScope, PublishedDestination, ScopeKi
 use policy_proto::messages::destination_discovery_client::DestinationDiscoveryClient;
 use policy_proto::messages::destination_request::Kind as Ask;
 use policy_proto::messages::destination_response::Kind as Answer;
-use policy_proto::messages::{Begin, DestinationRequest, DestinationResponse, Lookup, Release};
+use policy_proto::messages::{
+    Begin, DestinationRequest, DestinationResponse, Lookup, Refused, Release,
+};
 use policy_proto::native::destination::{DestinationState, encode_lookup};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -362,4 +364,24 @@ async fn what_is_not_known_yet_is_not_answered_and_then_it_is() {
     assert_eq!(client.first(2, "10.1.0.3:80").await, Destination::Unknown);
     publish(Destination::Unknown, false);
     assert_eq!(client.answer(1, &mut state).await, Destination::Unknown);
+}
+
+/// A pod may have the address by now, which would get bytes in plaintext.
+#[tokio::test]
+async fn that_nobody_has_an_address_is_taken_back_where_a_pod_may_have_it() {
+    let harness = harness().await;
+    let index = &harness.index.destinations;
+    let publish = |is_pending: bool| {
+        let (destination, needs) = (Destination::Unknown, ScopeKind::All);
+        let published = PublishedDestination { destination, needs, is_pending };
+        index.publish(WEB, DestinationScope::All, published);
+    };
+    publish(false);
+    let mut client = Client::open(&harness).await;
+    assert_eq!(client.first(1, WEB).await, Destination::Unknown);
+    publish(true);
+    let reason = "a pod has the address that is not known yet".to_owned();
+    assert_eq!(client.next().await, (1, Answer::Refused(Refused { reason })));
+    client.look_up(1, WEB).await;
+    client.quiet().await;
 }

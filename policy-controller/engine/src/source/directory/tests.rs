@@ -257,14 +257,11 @@ spec:
   rules: [{matches: [{path: {type: Exact, value: /a}}]}]
 ";
     fixture.write("a.yaml", route);
-    assert_eq!(
-        fixture.apply_scan(),
-        (vec!["+HTTPRoute.gateway.networking.k8s.io shop/web".into()], vec![])
-    );
+    assert_eq!(fixture.apply_scan(), (vec!["+HTTPRoute shop/web".into()], vec![]));
     for (right, wrong) in [("rules:", "rulez:"), ("matches:", "match:"), ("value:", "valeu:")] {
         fixture.write("a.yaml", &route.replace(right, wrong));
         let (changes, diagnostics) = fixture.apply_scan();
-        assert_eq!(changes, ["!HTTPRoute.gateway.networking.k8s.io shop/web"], "{wrong}");
+        assert_eq!(changes, ["!HTTPRoute shop/web"], "{wrong}");
         assert!(diagnostics[0].contains("did you mean"), "{diagnostics:?}");
         fixture.write("a.yaml", route);
         fixture.apply_scan();
@@ -274,7 +271,7 @@ spec:
     assert_eq!(fixture.apply_scan().0, Vec::<String>::new());
     let others = route.replace("group: policy.linkerd.io, kind: Server", "kind: Gateway");
     fixture.write("a.yaml", &others.replace("rules:", "rulez:"));
-    assert_eq!(fixture.apply_scan().0, ["+HTTPRoute.gateway.networking.k8s.io shop/web"]);
+    assert_eq!(fixture.apply_scan().0, ["+HTTPRoute shop/web"]);
 }
 
 const CHART: &str = "apiVersion: v2\nname: shop\nversion: 1.0.0\n";
