@@ -188,7 +188,7 @@ fn wrong_input_says_what_is_wrong() {
 fn nothing_to_show_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
-    failed(&["-f", path], 1, "nothing was read");
+    assert_eq!(routes(&["-f", path]).status.code(), Some(1), "nothing was read");
     std::fs::write(
         folder.path().join("a.yaml"),
         "{apiVersion: v1, kind: Namespace, metadata: {name: a}}",
