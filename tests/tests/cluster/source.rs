@@ -33,6 +33,10 @@ fn without_history(object: &Object) -> Object {
     if let Body::Valid(Resource::Pod(pod)) = &mut object.body {
         pod.started = None;
     }
+    // The version of its state.
+    if let Body::Valid(Resource::EndpointSlice(slice)) = &mut object.body {
+        slice.version = None;
+    }
     // In a cluster EndpointSlices say where a Service leads.
     if let Body::Valid(Resource::Service(service)) = &mut object.body {
         service.selector.clear();
