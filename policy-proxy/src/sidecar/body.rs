@@ -6,10 +6,13 @@ use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 use policy_core::Denied;
+use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
 use policy_enforce::middleware::pipeline::TimedRequest;
 use policy_enforce::respond;
 use policy_enforce::respond::{Answer, Fault, ResponseFault, ResponseFormat};
+use policy_http::http1::client::Error;
+use policy_http::http1::decode::BodyError;
 use policy_http::http2::{Interruptible, Reset};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -112,6 +115,14 @@ impl ResponseBody {
         Err(ResponseBodyError::Ended(reason.into()))
     }
 
+    /// Counts and logs a body of the application that broke off. A stream that it reset is its own way to
+    /// end a response.
+    fn count_broken(&self, error: &UpstreamBodyError) {
+        if let (Some(held), Some(kind)) = (&self.held, kind_of(error)) {
+            held.open.http_error(kind);
+        }
+    }
+
     /// Ends the response; `broken`: before it was complete. Releases the in-flight request, unless
     /// bounds on it go on until the response is sent.
     fn finish(&mut self, broken: bool) {
@@ -121,6 +132,19 @@ impl ResponseBody {
         self.source = Source::Ended;
         if broken || !self.held.as_ref().is_some_and(TimedRequest::is_timed) {
             self.held = None;
+        }
+    }
+}
+
+fn kind_of(error: &UpstreamBodyError) -> Option<ErrorKind> {
+    match error {
+        UpstreamBodyError::Http1(Error::Body(BodyError::Incomplete) | Error::Io(_)) => {
+            Some(ErrorKind::UpstreamTruncated)
+        }
+        UpstreamBodyError::Http1(Error::Body(_)) => Some(ErrorKind::ResponseMalformed),
+        UpstreamBodyError::Http1(_) => None,
+        UpstreamBodyError::Http2(error) => {
+            (!error.is_reset()).then_some(ErrorKind::UpstreamTruncated)
         }
     }
 }
@@ -166,9 +190,11 @@ impl Body for ResponseBody {
                 }
                 // As without a sidecar: a call whose connection is lost is unavailable.
                 Poll::Ready(Some(Err(error))) if this.asker.is_grpc() && error.is_lost() => {
+                    this.count_broken(&error);
                     Poll::Ready(Some(this.end(&Answer::Upstream(Fault::Broken))))
                 }
                 Poll::Ready(Some(Err(error))) => {
+                    this.count_broken(&error);
                     this.finish(true);
                     Poll::Ready(Some(Err(error.into())))
                 }

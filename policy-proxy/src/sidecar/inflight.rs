@@ -252,6 +252,11 @@ impl InflightRequest {
 }
 
 impl InflightGuard {
+    /// Counts and logs a failure of the request.
+    pub(super) fn http_error(&self, kind: ErrorKind) {
+        self.connection.http_error(kind);
+    }
+
     /// The reason of the lost permission; none wakes `cx` when it is lost.
     pub(super) fn poll_revoked(&self, cx: &Context<'_>) -> Option<Denied> {
         let open = self.connection.inflight.borrow();

@@ -475,6 +475,22 @@ async fn a_broken_answer_is_told_to_meshed_callers_with_its_reason() {
 }
 
 #[tokio::test]
+async fn an_answer_that_breaks_off_is_cut_and_counted() {
+    for answer in [
+        &b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"[..],
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok",
+    ] {
+        let script = [Until("\r\n\r\n"), Send(answer), Close];
+        let application = Scripted::start(&[&script]).await;
+        let setup = Setup::new(server(detect(), everybody()), application.address).await;
+        let got = raw(setup.address, GET, false).await;
+        assert!(got.starts_with("HTTP/1.1 200 OK\r\n") && got.contains("ok"), "{got}");
+        assert!(!got.ends_with("0\r\n\r\n"), "{got}");
+        setup.counted("inbound_http_errors_total{error=\"upstream_truncated\",", 1).await;
+    }
+}
+
+#[tokio::test]
 async fn a_blank_before_a_colon_does_not_fail_a_response() {
     behind(
         &[Send(GET), Until("ok"), Close],
