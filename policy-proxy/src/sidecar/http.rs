@@ -30,6 +30,7 @@ use policy_http::http1::request_decode::RequestHeadError;
 use policy_http::http1::response_decode::is_interim;
 use policy_http::http2;
 use policy_tls::peer::Peer;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -210,6 +211,17 @@ fn upgrade(
 }
 
 impl HttpConnection {
+    /// Returns the next interim response to the request whose answer was polled last. An idle connection
+    /// keeps no memory for them.
+    pub(super) fn take_interim(&self) -> Option<Response<()>> {
+        let mut interim = self.interim.borrow_mut();
+        let next = interim.pop_front();
+        if next.is_none() && interim.capacity() > 0 {
+            *interim = VecDeque::new();
+        }
+        next
+    }
+
     /// Counts a failed HTTP/1 connection.
     fn count_error(&self, error: &ClientConnError) {
         let kind = match error {

@@ -190,17 +190,6 @@ impl HttpConnection {
         InflightGuard { connection: Rc::clone(self), key, upload: false }
     }
 
-    /// Returns the next interim response to the request whose answer was polled last. An idle connection
-    /// keeps no memory for them.
-    pub(super) fn take_interim(&self) -> Option<Response<()>> {
-        let mut interim = self.interim.borrow_mut();
-        let next = interim.pop_front();
-        if next.is_none() && interim.capacity() > 0 {
-            *interim = VecDeque::new();
-        }
-        next
-    }
-
     /// True while a request body is being forwarded.
     fn is_uploading(&self) -> bool {
         self.inflight.borrow().iter().any(|(_, open)| open.exchange.is_uploading())
