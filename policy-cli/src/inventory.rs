@@ -10,7 +10,7 @@ use crate::output::Paint;
 use crate::unknown_fields;
 use anyhow::{Context, bail};
 use clap::Args;
-use policy_crds::{Kind, NotAnObject, Object, ObjectKey};
+use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::config::Namespaces;
 use policy_engine::source::SourceError;
 use policy_engine::source::directory::{DeclaredAt, ManifestFile, Manifests, load_linting, names};
@@ -99,7 +99,8 @@ impl Inventory {
             eprintln!("{error}");
         }
         let errors = about_files().filter(|found| found.severity == Severity::Error);
-        let (strange, errors): (Vec<_>, Vec<_>) = errors.partition(|found| is_for_others(found));
+        // A document that is no object may be for another program.
+        let (strange, errors): (Vec<_>, Vec<_>) = errors.partition(|found| found.states_no_kind);
         for error in strange {
             eprintln!("{error}");
         }
@@ -217,15 +218,3 @@ impl Inventory {
         }
     }
 }
-
-/// True of a document that says no kind: it may be for another program, such as a patch of kustomize's.
-fn is_for_others(found: &Diagnostic) -> bool {
-    match found.field.as_deref() {
-        None => found.message == NotAnObject::NotAMapping.message(),
-        Some("apiVersion" | "kind") => found.message == MISSING,
-        Some(_) => false,
-    }
-}
-
-/// The message of a field that is missing.
-const MISSING: &str = "is required";

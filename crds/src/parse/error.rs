@@ -9,6 +9,12 @@ pub enum NotAnObject {
     /// Not a mapping at all.
     #[error("expected an object with `apiVersion`, `kind` and `metadata`")]
     NotAMapping,
+    /// `apiVersion` or `kind` is missing: the document may be for another program.
+    #[error("{field}: {REQUIRED}")]
+    WithoutKind {
+        /// The missing field.
+        field: String,
+    },
     /// A field is missing or invalid that identifies the object.
     #[error("{field}: {message}")]
     Field {
@@ -40,7 +46,9 @@ impl NotAnObject {
     pub fn field(&self) -> &str {
         match self {
             Self::NotAMapping => "",
-            Self::Field { field, .. } | Self::Mistaken { field, .. } => field,
+            Self::WithoutKind { field }
+            | Self::Field { field, .. }
+            | Self::Mistaken { field, .. } => field,
             Self::Foreign { .. } => "kind",
         }
     }
@@ -49,6 +57,7 @@ impl NotAnObject {
     pub fn message(&self) -> String {
         match self {
             Self::NotAMapping => self.to_string(),
+            Self::WithoutKind { .. } => REQUIRED.to_owned(),
             Self::Field { message, .. } | Self::Mistaken { message, .. } => message.clone(),
             Self::Foreign { api_version, kind } => {
                 format!("{} is not read", quote(&format!("{api_version} {kind}")))
@@ -56,11 +65,19 @@ impl NotAnObject {
         }
     }
 
+    /// True if the value does not say that it is an object, such as a patch of kustomize's.
+    pub fn states_no_kind(&self) -> bool {
+        matches!(self, Self::NotAMapping | Self::WithoutKind { .. })
+    }
+
     /// True if the value is an object of another project's kind, not a mistake.
     pub fn is_foreign(&self) -> bool {
         matches!(self, Self::Foreign { .. })
     }
 }
+
+/// The message of a field that is missing.
+const REQUIRED: &str = "is required";
 
 /// Returns the error of a field.
 pub(super) fn fail(field: &str, message: &str) -> NotAnObject {

@@ -20,15 +20,12 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// The kind and version that a value says it is.
 pub(super) fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnObject> {
     let text = |name: &str| {
-        let missing = |message: &str| NotAnObject::Field {
-            field: name.to_owned(),
-            message: message.to_owned(),
-        };
-        let node = fields.get(name).ok_or_else(|| missing("is required"))?;
+        let without = || NotAnObject::WithoutKind { field: name.to_owned() };
+        let node = fields.get(name).ok_or_else(without)?;
         match node.value().as_str() {
-            Some("") => Err(missing("must not be empty")),
+            Some("") => Err(fail(name, "must not be empty")),
             Some(text) => Ok(text),
-            None => Err(missing(&format!("expected text, found {}", describe(node.value())))),
+            None => Err(fail(name, &format!("expected text, found {}", describe(node.value())))),
         }
     };
     let (api_version, kind) = (text("apiVersion")?, text("kind")?);

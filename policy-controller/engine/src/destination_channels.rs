@@ -89,7 +89,7 @@ impl DestinationChannels {
     }
 
     /// Closes so many channels: those that nobody follows, then those of a client that nobody else follows,
-    /// then others of it. Whoever else follows these asks again.
+    /// then others of it. Other clients that follow these ask again.
     fn close(&mut self, client: &DestinationClient, count: usize) {
         let mut left = count;
         let is_idle = |channel: &Channel| !channel.sender.has_receivers();

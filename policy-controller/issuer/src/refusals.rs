@@ -1,6 +1,6 @@
 //! Namespaces that refuse the roots: which of them hold a rotation up, and which are left behind.
 //!
-//! Whoever may write in one namespace can have the API server refuse a ConfigMap there: by a quota, by
+//! A writer of one namespace can have the API server refuse a ConfigMap there: by a quota, by
 //! a finalizer on an immutable one, by changing it all the time. That must not delay the rotation for
 //! the mesh. A request without an answer is no refusal, so an API server in trouble leaves nobody
 //! behind; and where half of all namespaces refuse, the cause is not one of them.
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// What is pending, changing and left behind of a result.
+    /// The namespaces of a result that are pending, changing and left behind.
     fn settled(
         refusals: &mut Refusals,
         mut result: PublishResult,

@@ -7,10 +7,3 @@
 /// with fewer than 6,554 names is therefore always safe. The margin is for fields that the proxy
 /// adds.
 pub const MAX_FIELDS: usize = 4096;
-
-/// Maximum number of interim responses to one request. A task that takes an hour may send one each
-/// twenty seconds.
-pub const MAX_INTERIM: u16 = 256;
-/// Maximum number of bytes of the interim responses to one request, because a client that reads nothing
-/// keeps them here.
-pub const MAX_INTERIM_BYTES: usize = 64 * 1024;

@@ -8,6 +8,7 @@ pub mod bounds;
 pub mod future_pool;
 pub mod http1;
 pub mod http2;
+mod interim;
 pub mod shutdown;
 pub mod signal;
 pub mod stall;

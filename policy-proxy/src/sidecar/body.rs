@@ -143,9 +143,7 @@ fn kind_of(error: &UpstreamBodyError) -> Option<ErrorKind> {
         }
         UpstreamBodyError::Http1(Error::Body(_)) => Some(ErrorKind::ResponseMalformed),
         UpstreamBodyError::Http1(_) => None,
-        UpstreamBodyError::Http2(error) => {
-            (!error.is_reset()).then_some(ErrorKind::UpstreamTruncated)
-        }
+        UpstreamBodyError::Http2(_) => error.is_lost().then_some(ErrorKind::UpstreamTruncated),
     }
 }
 

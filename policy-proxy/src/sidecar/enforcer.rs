@@ -9,7 +9,7 @@ use policy_enforce::error::ErrorKind;
 use policy_enforce::middleware::pipeline::{Enforcer, OpenRequest, PermittedRequest, Role};
 use policy_enforce::middleware::timer::Progress;
 use policy_enforce::record::{DecisionInfo, RequestLine, RequestRecord};
-use policy_enforce::respond::{Answer, Fault, RefusalDetail, ResponseFault};
+use policy_enforce::respond::{Answer, RefusalDetail};
 use policy_enforce::store::PortHandle;
 use policy_enforce::telemetry::Telemetry;
 use policy_http::bounds::MAX_FIELDS;
@@ -104,23 +104,7 @@ impl OpenRequest for InflightGuard {
 /// The error kind of an answer; none if the answer is a decision.
 fn error_kind(answer: &Answer) -> Option<ErrorKind> {
     match answer {
-        Answer::Upstream(Fault::Connect) => Some(ErrorKind::Connect),
-        Answer::Upstream(Fault::SourcePorts) => Some(ErrorKind::SourcePorts),
-        Answer::Upstream(Fault::ConnectTimeout) => Some(ErrorKind::ConnectTimeout),
-        Answer::Upstream(Fault::Broken | Fault::Reset(_) | Fault::Closed | Fault::ClosedKept) => {
-            Some(ErrorKind::Upstream)
-        }
-        Answer::Upstream(Fault::Truncated) => Some(ErrorKind::UpstreamTruncated),
-        Answer::Upstream(Fault::Stalled) => Some(ErrorKind::UpstreamStalled),
-        Answer::Upstream(Fault::Response(fault)) => Some(match fault {
-            ResponseFault::Malformed | ResponseFault::TooManyInterim | ResponseFault::Upgrade => {
-                ErrorKind::ResponseMalformed
-            }
-            ResponseFault::Field => ErrorKind::ResponseField,
-            ResponseFault::Framing => ErrorKind::ResponseFraming,
-            ResponseFault::TooLarge => ErrorKind::ResponseTooLarge,
-        }),
-        Answer::Upstream(Fault::Timeout(_)) => Some(ErrorKind::RequestTimeout),
+        Answer::Upstream(fault) => Some(fault.kind()),
         Answer::Overloaded => Some(ErrorKind::TooManyRequests),
         Answer::HeadTooLarge => Some(ErrorKind::RequestHeadTooLarge),
         Answer::BadBody => Some(ErrorKind::BadRequestBody),

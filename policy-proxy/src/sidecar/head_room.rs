@@ -16,7 +16,7 @@ pub(super) struct HeadRoom {
     clients: RefCell<HashMap<HeadClient, Rc<HeldByClient>>>,
 }
 
-/// Whose heads count together: those of an identity, or of clients without one in a network.
+/// Clients whose heads count together: those of an identity, or those without one in a network.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum HeadClient {
     Identity(Identity),

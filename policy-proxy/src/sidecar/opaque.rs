@@ -115,18 +115,7 @@ impl OpaqueConnection {
                 upstream::connect(upstream, config.timeouts.connect, &config.sockets).await
             }
         };
-        dialled.map_err(|fault| match fault {
-            Fault::ConnectTimeout => ErrorKind::ConnectTimeout,
-            Fault::Broken | Fault::Closed => ErrorKind::Upstream,
-            Fault::SourcePorts => ErrorKind::SourcePorts,
-            Fault::Connect
-            | Fault::Reset(_)
-            | Fault::ClosedKept
-            | Fault::Truncated
-            | Fault::Stalled
-            | Fault::Response(_)
-            | Fault::Timeout(_) => ErrorKind::Connect,
-        })
+        dialled.map_err(Fault::kind)
     }
 
     /// Decides, counts and records. False if the connection is denied.

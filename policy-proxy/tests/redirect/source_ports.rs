@@ -44,7 +44,7 @@ fn talk(stream: std::io::Result<TcpStream>) -> std::io::Result<()> {
     stream.read_to_end(&mut Vec::new()).map(drop)
 }
 
-/// What a client of HTTP says and hears on a connection of its own.
+/// Sends a request of HTTP on a connection of its own and reads the answer.
 fn ask(stream: std::io::Result<TcpStream>) -> std::io::Result<()> {
     let mut stream = stream?;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")?;

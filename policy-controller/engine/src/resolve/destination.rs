@@ -61,8 +61,8 @@ fn at_address(cx: &mut Context<'_>, key: &DestinationKey) -> Arc<PublishedDestin
 }
 
 /// True if a slice says that an address is a pod's, and the pods are not known up to the version of the
-/// slice: whether the pod is in the mesh, nobody knows yet. Other addresses are not waited for, so that
-/// whoever writes slices cannot keep clients from what is outside the cluster.
+/// slice: whether the pod is in the mesh, nobody knows yet. Addresses that no sidecar looks up are not
+/// waited for, so that a writer of slices cannot keep clients from what is outside the cluster.
 fn awaits_pod(cx: &mut Context<'_>, address: IpAddr) -> bool {
     let networks = cx.config.looked_up_networks().unwrap_or(&cx.config.cluster_networks);
     if !networks.iter().any(|network| network.contains(&address)) {

@@ -32,6 +32,8 @@ pub struct Diagnostic {
     pub object: Option<ObjectKey>,
     /// The text around it.
     pub excerpt: Option<Excerpt>,
+    /// True of a document that does not say that it is an object: it may be for another program.
+    pub states_no_kind: bool,
 }
 
 /// The severity of a diagnostic.
@@ -90,6 +92,7 @@ impl Diagnostic {
             message,
             object: None,
             excerpt: None,
+            states_no_kind: false,
         }
     }
 

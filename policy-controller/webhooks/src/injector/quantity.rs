@@ -24,7 +24,7 @@ pub(super) fn is_quantity(text: &str) -> bool {
 
 /// True if a quantity is above another. False if one of them is none.
 pub(super) fn exceeds(text: &str, bound: &str) -> bool {
-    /// What is lost by computing in binary fractions.
+    /// The error of computing in binary fractions.
     const ROUNDING: f64 = 1e-9;
     match (value(text), value(bound)) {
         (Some(value), Some(bound)) => value > bound * (1.0 + ROUNDING),

@@ -53,11 +53,12 @@ pub fn unguarded(pod: &Value, context: &NamespaceContext) -> Unguarded {
         return Unguarded::default();
     }
     let annotations = texts(pod.pointer("/metadata/annotations"));
-    let none = PortList::default();
-    if let Some(why) = without_sidecar(found, context, decide(&annotations, context).ok()) {
+    let (none, settings) = (PortList::default(), settings());
+    let decision = decide(&annotations, context).ok();
+    let control_plane = &settings.control_plane.namespace;
+    if let Some(why) = without_sidecar(found, (context, control_plane), decision) {
         return Unguarded { pod: Some(why), skipped: none };
     }
-    let settings = settings();
     let config =
         EffectiveConfig::of(pod, &annotations, context, &settings.defaults, settings.hindrance());
     Unguarded { pod: None, skipped: config.map_or(none, |config| config.skipped) }
@@ -77,7 +78,7 @@ pub fn left_alone(context: &NamespaceContext, control_plane: &str) -> Option<Str
 /// Returns the reason why a pod has no sidecar: what it is, its namespace, or its author's wish.
 fn without_sidecar(
     found: Option<SkipReason>,
-    context: &NamespaceContext,
+    (context, control_plane): (&NamespaceContext, &str),
     decision: Option<OptInDecision>,
 ) -> Option<String> {
     match found {
@@ -88,7 +89,7 @@ fn without_sidecar(
         Some(_) => return None,
         None => {}
     }
-    if let Some(why) = left_alone(context, &settings().control_plane.namespace) {
+    if let Some(why) = left_alone(context, control_plane) {
         return Some(why);
     }
     let wish = decision?.skip_reason()?;

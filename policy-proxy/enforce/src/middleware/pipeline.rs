@@ -250,14 +250,18 @@ fn clean(role: Role, head: &mut Parts, meshed: bool) -> Option<ConnectionOptions
 
 fn missing_peer() -> Refusal {
     tracing::error!("a request without a `Peer` in its extensions was refused");
-    let denial = Denial { reason: Denied::Unauthorized, route: None };
-    Refusal { answer: Answer::Denied(denial.reason), decision: Err(denial), policy: None }
+    without_policy(Denied::Unauthorized)
 }
 
 /// HTTP/1.1 without a host, which HTTP/2 carries: HTTP/2 itself asks for none.
 fn missing_host() -> Refusal {
-    let denial = Denial { reason: Denied::Target(TargetFault::MissingHost), route: None };
-    Refusal { answer: Answer::Denied(denial.reason), decision: Err(denial), policy: None }
+    without_policy(Denied::Target(TargetFault::MissingHost))
+}
+
+/// A refusal that no policy was asked about.
+fn without_policy(reason: Denied) -> Refusal {
+    let denial = Denial { reason, route: None };
+    Refusal { answer: Answer::Denied(reason), decision: Err(denial), policy: None }
 }
 
 impl<O: OpenRequest> AdmittedRequest<O> {
@@ -330,7 +334,7 @@ impl<O: OpenRequest> AdmittedRequest<O> {
     }
 }
 
-/// What the head of a response loses and gains on its way to the client.
+/// Changes of the head of a response on its way to the client.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseFilter<'a> {
     policy: &'a ActivePolicy,

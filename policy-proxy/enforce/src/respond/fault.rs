@@ -1,5 +1,7 @@
 //! Reasons why an application's response does not reach the client.
 
+use crate::error::ErrorKind;
+
 /// Reason why the application did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -29,6 +31,22 @@ pub enum Fault {
     Timeout(Exceeded),
 }
 
+impl Fault {
+    /// Returns the name that logs and metrics have for it.
+    pub fn kind(self) -> ErrorKind {
+        match self {
+            Self::Connect => ErrorKind::Connect,
+            Self::ConnectTimeout => ErrorKind::ConnectTimeout,
+            Self::SourcePorts => ErrorKind::SourcePorts,
+            Self::Broken | Self::Reset(_) | Self::Closed | Self::ClosedKept => ErrorKind::Upstream,
+            Self::Truncated => ErrorKind::UpstreamTruncated,
+            Self::Stalled => ErrorKind::UpstreamStalled,
+            Self::Response(fault) => fault.kind(),
+            Self::Timeout(_) => ErrorKind::RequestTimeout,
+        }
+    }
+}
+
 /// Reason why a response of the application cannot be forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseFault {
@@ -47,6 +65,15 @@ pub enum ResponseFault {
 }
 
 impl ResponseFault {
+    fn kind(self) -> ErrorKind {
+        match self {
+            Self::Malformed | Self::TooManyInterim | Self::Upgrade => ErrorKind::ResponseMalformed,
+            Self::Field => ErrorKind::ResponseField,
+            Self::Framing => ErrorKind::ResponseFraming,
+            Self::TooLarge => ErrorKind::ResponseTooLarge,
+        }
+    }
+
     /// Returns the reason, for people.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -16,6 +16,7 @@ use super::request_decode::Bounds;
 use super::request_encode;
 use super::response_decode::{self, ResponseFraming, ResponseHead};
 use super::write_buf::WriteBuf;
+use crate::interim::InterimResponses;
 use bytes::{Bytes, BytesMut};
 use http::header::EXPECT;
 use http::request::Parts;
@@ -49,9 +50,8 @@ pub struct Connection<S, B> {
     is_head: bool,
     /// True once the response's head has been read.
     answered: bool,
-    /// Number of interim responses to the request, and of their bytes.
-    interim: u16,
-    interim_bytes: usize,
+    /// The interim responses to the request.
+    interim: InterimResponses,
     /// True if `input` may have a head in it, because an interim response preceded it.
     head_follows: bool,
     /// True while a body is announced that its client sends once it hears `100 Continue`, and none of
@@ -128,8 +128,7 @@ where
             bytes_written: false,
             is_head: false,
             answered: false,
-            interim: 0,
-            interim_bytes: 0,
+            interim: InterimResponses::default(),
             head_follows: false,
             awaits_continue: false,
             repeatable: false,
@@ -168,7 +167,7 @@ where
         let unread = [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS];
         let ignored = !none && unread.contains(&head.method);
         (self.bytes_written, self.answered, self.reusable) = (false, false, !ignored);
-        (self.interim, self.interim_bytes, self.head_follows) = (0, 0, false);
+        (self.interim, self.head_follows) = (InterimResponses::default(), false);
         self.awaits_continue = expects;
         // Only a request without a body: one that was taken from the client is gone.
         self.repeatable = none && head.method.is_idempotent();

@@ -53,17 +53,13 @@ impl StreamQueue {
     /// for another. Else wakes `cx` when it may.
     #[inline]
     pub(super) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut held = self.queue.0.borrow_mut();
-        if held.cost < MOST {
+        if !self.is_full() {
             return Poll::Ready(());
         }
-        match held.streams.get_mut(self.key) {
-            Some(own) if own.pieces > 0 => {
-                own.waiter = Some(cx.waker().clone());
-                Poll::Pending
-            }
-            Some(_) | None => Poll::Ready(()),
+        if let Some(own) = self.queue.0.borrow_mut().streams.get_mut(self.key) {
+            own.waiter = Some(cx.waker().clone());
         }
+        Poll::Pending
     }
 
     /// Returns true if [`Self::poll_room`] is not ready.

@@ -7,7 +7,7 @@ use super::recv_body::{FinishedStreams, RecvBody, ResponseGuard, UploadCancel};
 use super::send_body::{Interruptible, Reset, SendBody, Untouched, while_waiting};
 use super::send_queue::{Piece, SendQueue};
 use super::stream_permits::StreamPermits;
-use crate::bounds::{MAX_INTERIM, MAX_INTERIM_BYTES};
+use crate::interim::InterimResponses;
 use crate::signal::store_waker;
 use bytes::Bytes;
 use h2::Reason;
@@ -156,7 +156,7 @@ where
     }
 
     /// Waits for a stream permit, sends a request, and waits for its response. Interim responses go
-    /// to `inform`; there is none after more than [`MAX_INTERIM`] of them. A copy of the head is
+    /// to `inform`; there is none after more of them than may be. A copy of the head is
     /// kept meanwhile: an application that ends its connection by GOAWAY leaves out what it got last.
     ///
     /// # Errors
@@ -188,11 +188,11 @@ where
             self.uploads.borrow_mut().push(upload);
             (ResponseGuard::sending(cancel), sent)
         };
-        let mut interim = Interim::default();
+        let mut interim = InterimResponses::default();
         let answered = poll_fn(|cx| {
             while let Poll::Ready(Some(informed)) = response.poll_informational(cx) {
                 let informed = informed?;
-                if !interim.admits(informed.headers()) {
+                if !interim.admits(size(informed.headers())) {
                     return Poll::Ready(Err(Reason::ENHANCE_YOUR_CALM.into()));
                 }
                 inform(informed);
@@ -214,7 +214,7 @@ where
             Err(error) if error.is_reset() && error.is_remote() => {
                 Err(error.reason().map_or(SendError::Broken, SendError::Reset))
             }
-            Err(_) if interim.is_exceeded() => Err(SendError::TooManyInterim),
+            Err(_) if interim.are_exceeded() => Err(SendError::TooManyInterim),
             Err(_) => Err(SendError::Broken),
         }
     }
@@ -284,26 +284,10 @@ impl<S, B> std::fmt::Debug for Streams<S, B> {
     }
 }
 
-/// The interim responses to one request.
-#[derive(Default)]
-struct Interim {
-    count: u16,
-    bytes: usize,
-}
-
-impl Interim {
-    /// Counts one; returns false beyond the bounds.
-    fn admits(&mut self, headers: &HeaderMap) -> bool {
-        let sizes =
-            headers.iter().map(|(name, value)| name.as_str().len().saturating_add(value.len()));
-        self.count = self.count.saturating_add(1);
-        self.bytes = sizes.fold(self.bytes, usize::saturating_add);
-        !self.is_exceeded()
-    }
-
-    fn is_exceeded(&self) -> bool {
-        self.count > MAX_INTERIM || self.bytes > MAX_INTERIM_BYTES
-    }
+/// Returns the number of bytes of the names and values of a head.
+fn size(headers: &HeaderMap) -> usize {
+    let sizes = headers.iter().map(|(name, value)| name.as_str().len().saturating_add(value.len()));
+    sizes.fold(0, usize::saturating_add)
 }
 
 /// Returns true if the application has certainly not processed the stream: it said REFUSED_STREAM,

@@ -186,8 +186,9 @@ impl Inner {
     /// if nothing was sent to it for a while, because one that closed both sides looks the same, and an
     /// application has to learn that a long request was given up.
     fn check_half_closed(&mut self) -> Result<(), ClientConnError> {
-        let since = self.stalled.as_ref().and_then(|stalled| stalled.half_closed);
-        let late = since.is_some_and(|since| since.elapsed() >= HALF_CLOSED);
+        let stalled = self.stalled.get_or_insert_default();
+        stalled.ended = true;
+        let late = stalled.half_closed.get_or_insert_with(Instant::now).elapsed() >= HALF_CLOSED;
         let reset = self.io.as_ref().is_some_and(|io| io.get_ref().is_reset());
         if late || reset { Err(unexpected_eof().into()) } else { Ok(()) }
     }
@@ -202,11 +203,7 @@ impl Inner {
                 Upload::Reading { .. } => return self.detect_close_mid_upload(cx),
                 Upload::Dropped(_) => return Ok(()),
                 Upload::Undrained => true,
-                Upload::Complete if has_ended => {
-                    let stalled = self.stalled.get_or_insert_default();
-                    stalled.half_closed.get_or_insert_with(Instant::now);
-                    return self.check_half_closed();
-                }
+                Upload::Complete if has_ended => return self.check_half_closed(),
                 Upload::Complete if self.read_buf.len() >= MAX_PIPELINED => return Ok(()),
                 Upload::Complete => false,
             };
@@ -219,12 +216,7 @@ impl Inner {
                 }
             })?;
             match polled {
-                Poll::Ready(()) if ended && !unwanted => {
-                    let stalled = self.stalled.get_or_insert_default();
-                    stalled.ended = true;
-                    stalled.half_closed = Some(Instant::now());
-                    return self.check_half_closed();
-                }
+                Poll::Ready(()) if ended && !unwanted => return self.check_half_closed(),
                 Poll::Ready(()) if ended => return Err(unexpected_eof().into()),
                 Poll::Ready(()) => {}
                 Poll::Pending => return Ok(()),

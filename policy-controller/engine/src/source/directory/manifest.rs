@@ -98,7 +98,10 @@ impl Reader<'_> {
             Err(error) => {
                 self.manifest.complete = false;
                 let location = locate(document, part, error.field());
-                self.report_error(&location, error.message(), None, error.field());
+                let found = Diagnostic::at(self.file, self.text, &location, error.message());
+                let found = found.of(None, error.field());
+                let states_no_kind = error.states_no_kind();
+                self.manifest.diagnostics.push(Diagnostic { states_no_kind, ..found });
             }
         }
     }

@@ -1,7 +1,6 @@
 //! Reads the heads of a response: interim ones, and the final one.
 
 use super::{Connection, Error};
-use crate::bounds::{MAX_INTERIM, MAX_INTERIM_BYTES};
 use crate::http1::head_arena;
 use crate::http1::read_buf;
 use crate::http1::request_decode::Bounds;
@@ -64,11 +63,9 @@ where
     }
 
     fn count_interim(&mut self, head: ResponseHead) -> Result<Response<()>, Error> {
-        self.interim = self.interim.saturating_add(1);
-        self.interim_bytes = self.interim_bytes.saturating_add(head.text.len());
         self.head_follows = true;
         self.awaits_continue &= head.response.status() != StatusCode::CONTINUE;
-        if self.interim > MAX_INTERIM || self.interim_bytes > MAX_INTERIM_BYTES {
+        if !self.interim.admits(head.text.len()) {
             return Err(ResponseHeadError::TooManyInterim.into());
         }
         Ok(head.response)
@@ -78,7 +75,7 @@ where
     fn ended(&self) -> Error {
         if !self.bytes_written {
             Error::Unsent
-        } else if self.input.is_empty() && self.interim == 0 {
+        } else if self.input.is_empty() && self.interim.is_empty() {
             Error::Closed
         } else {
             Error::Truncated

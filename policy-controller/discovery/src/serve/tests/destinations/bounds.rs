@@ -133,8 +133,8 @@ async fn what_all_clients_follow_is_bounded_and_open_lookups_go_on() {
     assert_eq!(client.first(2, "10.1.0.3:80").await, Destination::Unknown);
 }
 
-/// Who holds most gives way to others: what it followed alone is refused, and what others follow, too, they
-/// ask for again.
+/// The client that holds most gives way to others: its own lookups are refused, and others ask again for
+/// what they shared with it.
 #[tokio::test]
 async fn a_lookup_that_gives_way_is_refused_or_made_again_and_the_stream_goes_on() {
     const OTHER: &str = "10.1.0.3:80";
