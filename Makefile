@@ -2,15 +2,17 @@
 
 CACHE  ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/portcullis
 PYTHON  = $(CACHE)/python
+NODE    = $(CACHE)/node
 export PORTCULLIS_PYTHON = $(PYTHON)/bin/python
+export PORTCULLIS_NODE_MODULES = $(NODE)/node_modules
 
 # Tests that need what this machine does not have (Go, for the control plane) count themselves here.
 export PORTCULLIS_SKIPPED = $(CACHE)/skipped-tests
 
-.PHONY: test lint gen fmt fuzz bench python cluster
+.PHONY: test lint gen fmt fuzz bench clients python cluster
 
 ## test: run every test of the workspace (installs what the tests need into $(CACHE) first); LANES=--one-after-the-other
-test: python
+test: clients
 	@rm -f "$(PORTCULLIS_SKIPPED)"
 	@echo "==> building the tests"
 	cargo test --workspace --no-run
@@ -50,7 +52,18 @@ fuzz:
 bench:
 	bench/functions $(if $(AGAINST),--against $(AGAINST))
 
-# The documented API has an example client in Python, which a test runs against the controller.
+# The documented API has example clients, which tests run against the controller. The one in Go is built by
+# its test.
+clients: python $(NODE)/.installed
+
+$(NODE)/.installed: docs/examples/node/package.json docs/examples/node/package-lock.json
+	@echo "==> installing the Node.js gRPC packages for the example client into $(NODE)"
+	@command -v npm >/dev/null || { echo "npm is needed for the example client's test" >&2; exit 1; }
+	mkdir -p $(NODE)
+	cp docs/examples/node/package.json docs/examples/node/package-lock.json $(NODE)/
+	npm ci --prefix $(NODE) --no-audit --no-fund --silent
+	touch $@
+
 python: $(PYTHON)/.installed
 
 $(PYTHON)/.installed: docs/examples/python/requirements.txt

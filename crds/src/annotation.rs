@@ -12,9 +12,7 @@ use crate::object::FieldError;
 pub use crate::ports::PortSet;
 use crate::reader::{one_of, quote};
 use policy_core::suggest::nearest;
-use policy_core::{
-    AccessLogs, DefaultPolicy, InformationalHeaders, Logs, PathHandling, UndeclaredPorts,
-};
+use policy_core::{AccessLogs, DefaultPolicy, Logs, UndeclaredPorts};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
@@ -50,15 +48,20 @@ pub const LOG_LEVEL: [&str; 2] =
 pub const ACCESS_LOG: [&str; 2] = ["portcullis.dev/access-log", "config.linkerd.io/access-log"];
 /// On a Server: the handling of ambiguous paths.
 pub const PATH_NORMALIZATION: &str = "portcullis.dev/path-normalization";
+/// On a Namespace: a new value ends its kept objects; on the control plane's, those of all namespaces.
+pub const END_KEPT_OBJECTS: &str = "portcullis.dev/end-kept-objects";
 
 /// On a Server: `disabled` if requests shall not carry headers that name the client. Both mean the
 /// same.
 pub const INFORMATIONAL_HEADERS: [&str; 2] =
     ["portcullis.dev/http-informational-headers", "polixy.linkerd.io/http-informational-headers"];
 
+/// On a Server: the requests after which a connection to the application is used again.
+pub const UPSTREAM_REUSE: &str = "portcullis.dev/upstream-reuse";
+
 /// The annotations of a Server that policy depends on.
-pub const OF_SERVERS: [&str; 3] =
-    [PATH_NORMALIZATION, INFORMATIONAL_HEADERS[0], INFORMATIONAL_HEADERS[1]];
+pub const OF_SERVERS: [&str; 4] =
+    [PATH_NORMALIZATION, INFORMATIONAL_HEADERS[0], INFORMATIONAL_HEADERS[1], UPSTREAM_REUSE];
 /// The annotations of a workload that policy, or what its proxy logs, depends on.
 pub const OF_WORKLOADS: [&str; 12] = [
     DEFAULT_POLICY[0],
@@ -269,7 +272,7 @@ fn items<'a>(annotations: &'a Annotations, list: &str) -> impl Iterator<Item = &
 }
 
 /// The syntax of port names in Kubernetes (IANA service names, RFC 6335 section 5.1).
-fn is_port_name(text: &str) -> bool {
+pub(crate) fn is_port_name(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let hyphens = text.starts_with('-') || text.ends_with('-') || text.contains("--");
     let letters = text.bytes().any(|b| b.is_ascii_lowercase());
@@ -355,48 +358,13 @@ const MAX_FILTER: usize = 1024;
 const AS_STARTED: &str = "the proxy logs as it was started until it is corrected";
 const AS_NOT_THERE: &str = "is as if it were not there";
 
-/// The handling of ambiguous paths on a Server: `canonical` (also if absent or unreadable) or
-/// `raw`.
-pub fn path_normalization(annotations: &Annotations) -> Reading<PathHandling> {
-    let Some(text) = annotations.get(PATH_NORMALIZATION) else {
-        return Reading { value: PathHandling::Canonical, errors: Vec::new() };
-    };
-    match &**text {
-        "canonical" => Reading { value: PathHandling::Canonical, errors: Vec::new() },
-        "raw" => Reading { value: PathHandling::Raw, errors: Vec::new() },
-        text => {
-            let consequence = "is read as `canonical`";
-            let known = ["canonical", "raw"];
-            let errors = vec![unknown(PATH_NORMALIZATION, text, &known, consequence)];
-            Reading { value: PathHandling::Canonical, errors }
-        }
-    }
-}
-
-/// The informational headers of requests to a Server: enabled unless one of
-/// [`INFORMATIONAL_HEADERS`] is `disabled`. Any other value but `enabled` is an error and enables
-/// them.
-pub fn informational_headers(annotations: &Annotations) -> Reading<InformationalHeaders> {
-    let (mut value, mut errors) = (InformationalHeaders::Enabled, Vec::new());
-    for name in INFORMATIONAL_HEADERS {
-        match annotations.get(name).map(|text| &**text) {
-            None | Some("enabled") => {}
-            Some("disabled") => value = InformationalHeaders::Disabled,
-            Some(text) => {
-                let consequence = "is read as `enabled`";
-                errors.push(unknown(name, text, &["disabled", "enabled"], consequence));
-            }
-        }
-    }
-    Reading { value, errors }
-}
-
 /// The path of an annotation in its object.
 pub fn field(name: &str) -> String {
     join_key("metadata.annotations", name)
 }
 
-fn unknown(name: &str, text: &str, known: &[&str], consequence: &str) -> FieldError {
+/// The error about a value that is none of those that are known.
+pub(crate) fn unknown(name: &str, text: &str, known: &[&str], consequence: &str) -> FieldError {
     let expected = match nearest(text, known) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("expected {}", one_of(known)),

@@ -11,7 +11,7 @@ mod locate;
 mod location;
 mod scalar;
 
-pub use definition::{Document, MAX_DEPTH, MAX_VALUES, SyntaxError};
+pub use definition::{Document, MAX_DEPTH, MAX_VALUES, SyntaxError, is_ambiguous};
 pub use location::Location;
 
 use definition::failed;

@@ -2,6 +2,7 @@
 
 use crate::key::{NamespacedName, ObjectKey};
 use crate::path::PathPrefix;
+use http::HeaderName;
 use policy_core::{HostPattern, NetworkMatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +64,48 @@ pub struct InboundRule {
     pub action: InboundAction,
     /// True if the grants on the Server and on its namespace count for the path.
     pub inherits_server: bool,
+    /// Filters that objects of other namespaces may have below a delegation of a root.
+    pub allowed_filters: Vec<AllowedFilter>,
+}
+
+/// Filters of one type that objects of other namespaces may have below a delegation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedFilter {
+    /// The type.
+    pub kind: FilterType,
+    /// Headers that are allowed although frameworks route by them.
+    pub headers: Vec<HeaderName>,
+    /// Further hosts to which a redirect may lead.
+    pub hosts: Vec<HostPattern>,
+}
+
+/// A type of filters, by what says that they take effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterType {
+    /// Changes of headers of requests, by a filter of a route.
+    RequestHeaders,
+    /// Changes of headers of responses.
+    ResponseHeaders,
+    /// Redirects.
+    Redirect,
+    /// Changes of headers of requests, by a policy.
+    Rewrites,
+}
+
+impl FilterType {
+    /// Every type.
+    pub const ALL: [Self; 4] =
+        [Self::RequestHeaders, Self::ResponseHeaders, Self::Redirect, Self::Rewrites];
+
+    /// The value as manifests spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RequestHeaders => "RequestHeaderModifier",
+            Self::ResponseHeaders => "ResponseHeaderModifier",
+            Self::Redirect => "RequestRedirect",
+            Self::Rewrites => "HeaderRewritePolicy",
+        }
+    }
 }
 
 /// The way in which a path is answered.

@@ -210,6 +210,7 @@ const REFERENCE_GRANT: KindSpec = KindSpec {
     status: None,
     admission: Admission::Grant,
     claims: reference_grant::claims,
+    remarks: reference_grant::remarks,
     ..policy(
         gateway("ReferenceGrant", "referencegrants", &["refgrant"]),
         &["v1", "v1beta1"],
@@ -384,6 +385,7 @@ const ROUTE_REFERENCES: &[ReferenceField] = &[
 const fn route(names: Names, versions: &'static [&'static str]) -> KindSpec {
     KindSpec {
         watched: Watched::IfPresent,
+        projection: Projection::PolicyAndStatus,
         references: ROUTE_REFERENCES,
         status: Some(StatusStyle::Parents),
         admission: Admission::Route,

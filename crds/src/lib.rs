@@ -34,20 +34,27 @@ pub mod resource;
 pub mod route_selector;
 mod routes;
 pub mod selector;
+pub mod server_annotation;
 mod sidecar_mark;
 pub mod spec;
 mod target;
 pub mod unknown;
+mod unread_annotation;
 
+pub use field::{join_index, join_key};
 pub use kind::Kind;
 pub use object::{Body, Claims, FieldError, Invalid, Object, ObjectKey, ObjectMeta};
 pub use other_workload::{OtherWorkload, TEMPLATE, has_containers, other_workload};
 pub use parse::name::{is_dns_label, is_dns_name};
-pub use parse::{NotAnObject, Part, parse, parse_all, parts};
-pub use pods::pods_of;
+pub use parse::{
+    AttachmentTimes, HOSTNAMES_ATTACHED, NotAnObject, Part, hostname, parse, parse_all,
+    parse_written, parts,
+};
+pub use pods::{name_with_kind, pods_of};
 pub use policy_core::suggest::{nearest, nearest_within};
 pub use quote::quote;
 pub use resource::Resource;
 pub use selector::{Expression, LabelSelector, Operator};
 pub use sidecar_mark::{Capture, OutboundMode, SidecarMark};
 pub use spec::{Field, KindSpec};
+pub use unread_annotation::{UnreadAnnotation, unread_annotations};

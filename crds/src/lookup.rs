@@ -42,6 +42,12 @@ impl Kind {
         self.spec().versions
     }
 
+    /// True if all kinds of a group are read.
+    pub(crate) fn is_of_this_project(group: &str) -> bool {
+        let mut of_group = Self::ALL.into_iter().filter(|kind| kind.group() == group);
+        of_group.any(|kind| kind.spec().is_defined_here())
+    }
+
     /// True if objects of this kind live in a namespace.
     pub fn is_namespaced(self) -> bool {
         self.spec().scope == Scope::Namespaced
@@ -83,9 +89,21 @@ impl Kind {
         Self::ALL.into_iter().filter(|kind| kind.is_for_discovery())
     }
 
-    /// True if outbound discovery alone reads it. No policy is made from it, and none refers to it.
+    /// True if it is watched for outbound discovery. No policy refers to it; names of Services cannot be
+    /// claimed, so that claims read them.
     pub fn is_for_discovery(self) -> bool {
         self.spec().watched == Watched::ForDiscovery
+    }
+
+    /// True if a CustomResourceDefinition defines it, which can be removed while its objects are in use.
+    pub fn is_custom(self) -> bool {
+        !matches!(self.group(), "" | "apps" | "batch" | "discovery.k8s.io")
+    }
+
+    /// True if its objects make pods of a template.
+    pub fn makes_pods(self) -> bool {
+        let kinds = [Self::Deployment, Self::StatefulSet, Self::DaemonSet, Self::ReplicaSet];
+        kinds.contains(&self) || [Self::Job, Self::CronJob].contains(&self)
     }
 
     /// The kinds whose objects always have conditions.

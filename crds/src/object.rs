@@ -27,7 +27,7 @@ pub struct ObjectMeta {
     pub uid: Option<Arc<str>>,
     /// Generation, if any.
     pub generation: Option<i64>,
-    /// The times that the status of an InboundRoute records, if any.
+    /// The times that the status of an InboundRoute or a route records, if any.
     pub recorded: Option<Arc<Recorded>>,
 }
 
@@ -115,6 +115,11 @@ pub enum Claims {
         unread: bool,
         /// True if it is a root, or may be one: where labels select it, nothing is handed down.
         root: bool,
+        /// The paths of its rules, which others that are selected with it do not have; `None` if one of
+        /// them could not be read.
+        paths: Option<Vec<PathPrefix>>,
+        /// True if a host that it would be delegated could not be read: it may have been any host.
+        any_host: bool,
     },
     /// The target on which it would grant; it grants nothing, and is listed there as withheld.
     AuthorizationPolicy {

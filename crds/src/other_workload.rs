@@ -3,7 +3,7 @@
 
 use crate::kind::Kind;
 use crate::object::{Body, FieldError, Object, ObjectKey};
-use crate::parse::parse;
+use crate::parse::parse_written;
 use crate::pods::pods_of;
 use crate::resource::Resource;
 use serde_json::{Map, Value, json};
@@ -37,7 +37,7 @@ impl fmt::Display for OtherWorkload {
     }
 }
 
-/// Returns the workload that `value` is; `None` if its kind is read itself, or it has no pod template
+/// Returns the workload that `value`, of a manifest, is; `None` if its kind is read itself, or it has no pod template
 /// with containers.
 pub fn other_workload(value: &Value) -> Option<OtherWorkload> {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
@@ -47,7 +47,7 @@ pub fn other_workload(value: &Value) -> Option<OtherWorkload> {
     if is_read || !has_containers(value.pointer(TEMPLATE)?) {
         return None;
     }
-    let object = parse(&as_deployment(value)).ok()?;
+    let object = parse_written(&as_deployment(value)).ok()?;
     let errors = match &object.body {
         Body::Invalid(invalid) => invalid.errors.clone(),
         Body::Valid(_) => Vec::new(),
@@ -125,6 +125,15 @@ mod tests {
             [("Pod shop/web-0".to_owned(), rollout()), ("Pod shop/web-1".to_owned(), rollout())]
         );
         assert!(of("apps/v1", "Deployment", &spec).is_none(), "it is read itself");
+        // Without its labels no Server selects it.
+        let mut misspelt = spec.clone();
+        let labels = misspelt["template"]["metadata"].take();
+        misspelt["template"]["metadata"] = json!({"lables": labels["labels"]});
+        let found = of("argoproj.io/v1alpha1", "Rollout", &misspelt).unwrap();
+        assert!(found.pods.is_empty());
+        let errors: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
+        let expected = "spec.template.metadata.lables: unknown field, did you mean `labels`?";
+        assert_eq!(errors, [expected]);
         let none = json!({"template": {"spec": {"containers": []}}});
         assert!(of("example.com/v1", "Widget", &none).is_none());
         let no_pods = json!({"template": {"spec": {"containers": ["a"]}}});

@@ -32,6 +32,22 @@ pub struct Service {
     pub selector: BTreeMap<Arc<str>, Arc<str>>,
 }
 
+impl Service {
+    /// True if pods with these labels are its pods.
+    #[must_use]
+    pub fn selects(&self, labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
+        let has = |(label, value): (_, &Arc<str>)| labels.get::<Arc<str>>(label) == Some(value);
+        !self.selector.is_empty() && self.selector.iter().all(has)
+    }
+
+    /// The port of its pods behind this port of its own; `None`: it declares no such port.
+    #[must_use]
+    pub fn target_of(&self, port: NonZeroU16) -> Option<PortRef> {
+        let declared = self.ports.iter().find(|declared| declared.port == port)?;
+        Some(declared.pod_port())
+    }
+}
+
 /// A declared TCP port of a [`Service`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePort {
@@ -41,6 +57,14 @@ pub struct ServicePort {
     pub port: NonZeroU16,
     /// The port of its pods; absent: the same number.
     pub target: Option<PortRef>,
+}
+
+impl ServicePort {
+    /// The port of its pods.
+    #[must_use]
+    pub fn pod_port(&self) -> PortRef {
+        self.target.clone().unwrap_or(PortRef::Number(self.port))
+    }
 }
 
 /// EndpointSlice: some endpoints of a Service.

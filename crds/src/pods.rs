@@ -8,16 +8,28 @@ use std::sync::Arc;
 
 /// The pods an object stands for: a Pod itself, and for a valid Deployment, StatefulSet, DaemonSet,
 /// ReplicaSet, Job or CronJob named `web` the pods `web-0`, `web-1`, … of its template, without
-/// times, uids or addresses. Nothing for any other object.
+/// times, uids or addresses; at least one, unless another object controls it. Nothing for any other
+/// object.
 pub fn pods_of(object: &Object) -> Vec<Object> {
     match &object.body {
         Body::Valid(Resource::Pod(_)) => vec![object.clone()],
         Body::Valid(Resource::Workload(workload)) => {
-            let numbers = workload.first..workload.first.saturating_add(workload.replicas);
+            // A workload that is scaled to zero has policies for the pods of later. What another controls,
+            // as a Deployment its former ReplicaSets, has none.
+            let count = workload.replicas.max(u32::from(!workload.is_controlled));
+            let numbers = workload.first..workload.first.saturating_add(count);
             numbers.map(|number| pod(object, workload, number)).collect()
         }
         Body::Valid(_) | Body::Invalid(_) => Vec::new(),
     }
+}
+
+/// The name of a pod with the kind of its owner in it: `web-rollout-0` of `rollout/web` and `web-0`. For
+/// pods whose name another workload's pod has. `None` if the pod is not named after its owner.
+pub fn name_with_kind(owner: &str, pod: &str) -> Option<String> {
+    let (kind, name) = owner.split_once('/')?;
+    let index = pod.strip_prefix(name)?.strip_prefix('-')?;
+    Some(format!("{name}-{kind}-{index}"))
 }
 
 fn pod(object: &Object, workload: &WorkloadResource, index: u32) -> Object {
@@ -111,5 +123,27 @@ mod tests {
             [owned("db-0", &indexed)]
         );
         assert_eq!(labels_of(("apps/v1", "Deployment"), json!({})), [owned("db-0", &["app=db"])]);
+    }
+
+    #[test]
+    fn a_former_replica_set_of_a_deployment_has_no_pods() {
+        let pods = |replicas: u32, owners: Value| {
+            let object = json!({
+                "apiVersion": "apps/v1", "kind": "ReplicaSet",
+                "metadata": {"name": "web-1", "ownerReferences": owners},
+                "spec": {
+                    "replicas": replicas,
+                    "template": {"spec": {"containers": [{"name": "a", "image": "a"}]}},
+                },
+            });
+            pods_of(&crate::parse(&object).unwrap()).len()
+        };
+        let controlled = json!([{
+            "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "a",
+            "controller": true,
+        }]);
+        assert_eq!(pods(0, controlled.clone()), 0);
+        assert_eq!(pods(2, controlled), 2);
+        assert_eq!(pods(0, json!([])), 1);
     }
 }

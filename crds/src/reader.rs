@@ -17,12 +17,15 @@ const MAX_ERRORS: usize = 100;
 /// The most regular expressions of one object that are compiled. Each may take a quarter of a
 /// mebibyte and a millisecond, however short it is.
 const MAX_EXPRESSIONS: usize = 128;
+/// The most bytes that the automata of one object take where they are used.
+const MAX_COMPILED: usize = 8 * 1024 * 1024;
 
 /// The broken rules of one object, in the order they were found, and the cost of reading it.
 #[derive(Default)]
 pub(crate) struct Errors {
     list: RefCell<Vec<FieldError>>,
     expressions: Cell<usize>,
+    compiled: Cell<usize>,
 }
 
 impl Errors {
@@ -50,6 +53,8 @@ impl Errors {
 pub(crate) enum AllowedFields {
     /// These only.
     Only(&'static [&'static str]),
+    /// Any but those that are nearly one of these; what is not read is ignored.
+    NoneNear(&'static [&'static str]),
     /// Any; what is not read is ignored.
     Any,
 }
@@ -68,6 +73,15 @@ pub(crate) struct Fields<'a> {
     map: &'a Map<String, Value>,
     path: String,
     errors: &'a Errors,
+}
+
+/// Reads every element of a list, so that each error is reported; `None` if one cannot be read.
+pub(crate) fn every<'a, T>(
+    list: &[JsonNode<'a>],
+    read: impl Fn(&JsonNode<'a>) -> Option<T>,
+) -> Option<Vec<T>> {
+    let all: Vec<Option<T>> = list.iter().map(read).collect();
+    all.into_iter().collect()
 }
 
 impl<'a> JsonNode<'a> {
@@ -102,9 +116,7 @@ impl<'a> JsonNode<'a> {
             return None;
         };
         let fields = Fields { map, path: self.path.clone(), errors: self.errors };
-        if let AllowedFields::Only(names) = known {
-            fields.refuse_unknown(names);
-        }
+        fields.refuse(known);
         Some(fields)
     }
 
@@ -117,6 +129,12 @@ impl<'a> JsonNode<'a> {
         let node =
             |(i, value)| JsonNode { value, path: join_index(&self.path, i), errors: self.errors };
         Some(items.iter().enumerate().map(node).collect())
+    }
+
+    /// The value as a list whose elements `read` reads. It reads every element, so that each error is
+    /// reported; `None` if one cannot be read.
+    pub(crate) fn list_of<T>(&self, read: impl Fn(&JsonNode<'a>) -> Option<T>) -> Option<Vec<T>> {
+        every(&self.list()?, read)
     }
 
     /// The value as a list of at most `max` elements.
@@ -193,6 +211,19 @@ impl<'a> JsonNode<'a> {
         few
     }
 
+    /// Counts the size of an expression that was compiled. Reports an error and returns false if those of
+    /// the object take too much together.
+    pub(crate) fn count_compiled(&self, bytes: usize) -> bool {
+        let sum = self.errors.compiled.get().saturating_add(bytes);
+        self.errors.compiled.set(sum);
+        let little = sum <= MAX_COMPILED;
+        if !little {
+            let rule = format!("at most {MAX_COMPILED} are allowed in one object");
+            self.error(format!("the regular expressions take {sum} bytes when compiled, {rule}"));
+        }
+        little
+    }
+
     /// Runs `read` and gives its result only if it reported nothing.
     pub(crate) fn clean<T>(&self, read: impl FnOnce(&Self) -> Option<T>) -> Option<T> {
         let (value, clean) = self.examined(read);
@@ -250,6 +281,48 @@ impl<'a> Fields<'a> {
     /// Returns true if there is a field that is not one of `names`.
     pub(crate) fn has_unknown(&self, names: &[&str]) -> bool {
         self.map.keys().any(|key| !names.contains(&key.as_str()))
+    }
+
+    /// Returns the field that is nearly `name`, and no other of `names` more nearly.
+    pub(crate) fn misspelt(&self, name: &str, names: &[&str]) -> Option<&'a str> {
+        let mut unknown = self.map.keys().filter(|key| !names.contains(&key.as_str()));
+        unknown.find(|key| nearest(key, names) == Some(name)).map(String::as_str)
+    }
+
+    /// The field `name`, or the one that is nearly it, with the error about it.
+    pub(crate) fn meant(
+        &self,
+        name: &str,
+        names: &[&str],
+    ) -> Option<(JsonNode<'a>, Option<FieldError>)> {
+        if let Some(node) = self.get(name) {
+            return Some((node, None));
+        }
+        let node = self.get(self.misspelt(name, names)?)?;
+        let message = format!("unknown field, did you mean `{name}`?");
+        let error = FieldError { field: node.path().to_owned(), message };
+        Some((node, Some(error)))
+    }
+
+    /// Returns true if there is a field that is nearly one of `names`.
+    pub(crate) fn has_near(&self, names: &[&str]) -> bool {
+        let unknown = self.map.keys().filter(|key| !names.contains(&key.as_str()));
+        unknown.into_iter().any(|key| nearest(key, names).is_some())
+    }
+
+    /// Reports each field that is not allowed.
+    pub(crate) fn refuse(&self, known: AllowedFields) {
+        match known {
+            AllowedFields::Only(names) => self.refuse_unknown(names),
+            AllowedFields::NoneNear(names) => {
+                for key in self.map.keys().filter(|key| !names.contains(&key.as_str())) {
+                    if let Some(name) = nearest(key, names) {
+                        self.error_at(key, format!("unknown field, did you mean `{name}`?"));
+                    }
+                }
+            }
+            AllowedFields::Any => {}
+        }
     }
 
     /// Reports each field that is not one of `names`.

@@ -1,12 +1,13 @@
-//! The status of an InboundRoute, as far as later decisions depend on it: claims are ordered by the
-//! times that it records.
+//! The status of an InboundRoute or a route, as far as later decisions depend on it: claims are ordered by
+//! the times that it records, and a route keeps a hostname that is claimed after it was attached.
 
 use crate::key::ObjectKey;
 use crate::path::PathPrefix;
 use policy_core::HostPattern;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-/// Times that the status of an InboundRoute records, in seconds since the epoch.
+/// Times that the status of an InboundRoute or a route records, in seconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// `claims`: the time of each claim, by host and path.
@@ -18,6 +19,10 @@ pub struct Recorded {
     pub connected: Vec<RecordedConnection>,
     /// The entries `orphaned` of `delegationStatuses`.
     pub orphaned: Vec<RecordedOrphan>,
+    /// `parents` of a route: the time since which each hostname is attached to a Server of its namespace,
+    /// by the name of the controller and that of the Server. An entry of the status that records no time is
+    /// here without hostnames.
+    pub attached: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<HostPattern, i64>>,
 }
 
 /// A place in a tree.
@@ -44,6 +49,16 @@ impl Recorded {
     /// The time of a claim.
     pub fn claimed_at(&self, host: &HostPattern, path: &PathPrefix) -> Option<i64> {
         self.claims.get(&(host.clone(), path.clone())).copied()
+    }
+
+    /// The times since which a route is attached to a Server of its namespace, by hostname; `None` if this
+    /// controller has written no status about the Server.
+    pub fn attached(
+        &self,
+        controller: &Arc<str>,
+        server: &Arc<str>,
+    ) -> Option<&BTreeMap<HostPattern, i64>> {
+        self.attached.get(&(controller.clone(), server.clone()))
     }
 
     /// The latest time of a claim.

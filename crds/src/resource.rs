@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 pub use crate::group_path::{GroupPath, ParameterPlace};
 pub use crate::inbound::{
-    Consent, Delegate, InboundAction, InboundRoute, InboundRule, NamespaceOwnership, RequiredTls,
-    RouteAdmission, UnknownValue, VirtualHost,
+    AllowedFilter, Consent, Delegate, FilterType, InboundAction, InboundRoute, InboundRule,
+    NamespaceOwnership, RequiredTls, RouteAdmission, UnknownValue, VirtualHost,
 };
 pub use crate::key::NamespacedName;
 pub use crate::node::Node;
@@ -31,7 +31,9 @@ pub use crate::route_selector::{
     Inexpressible, LabelKey, RouteLabels, RouteSelector, SelectableRoute, Selection,
     SelectorExpression, included,
 };
-pub use crate::routes::{ParentRef, RouteClaims, RouteResource, RouteRule, UnsupportedFilter};
+pub use crate::routes::{
+    ParentRef, RouteClaims, RouteResource, RouteRule, UnreadParent, UnsupportedFilter,
+};
 pub use crate::target::PolicyTarget;
 
 /// A valid body.
@@ -412,7 +414,7 @@ impl Probe {
 /// A request of the kubelet. `exec` does not reach the network.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProbeAction {
-    /// `GET path` (path component only, canonical, begins with `/`).
+    /// `GET path` (path component only, as the kubelet sends it, begins with `/`).
     HttpGet {
         /// Path.
         path: Arc<str>,
@@ -430,6 +432,8 @@ pub enum ProbeAction {
 pub struct WorkloadResource {
     /// Number of pods: `replicas`, or one for kinds without.
     pub replicas: u32,
+    /// True if another object controls it, as a Deployment controls its ReplicaSets.
+    pub is_controlled: bool,
     /// The number of the first pod: `spec.ordinals.start` of a StatefulSet.
     pub first: u32,
     /// True if Kubernetes labels each pod with its index: a Job of the completion mode `Indexed`.

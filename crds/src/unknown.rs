@@ -12,4 +12,5 @@ mod schema;
 
 pub use crate::field::{join_index, join_key};
 pub use field::{StatedFields, UnknownField};
+pub(crate) use gateway::{UNUSED_IN_RULES, UNUSED_IN_SPEC};
 pub use schema::{unknown_fields, unused_fields};

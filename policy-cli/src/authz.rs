@@ -20,9 +20,10 @@ pub(crate) use report::{
 
 use crate::cluster::undetermined;
 use crate::inventory::Inventory;
+use crate::probes::{self, RefusedProbe};
 use crate::unguarded;
 use effects::effects;
-use grants::rows;
+use grants::{refused_row, rows};
 use policy_core::{
     ObjectRef, Owner, RouteTable, ServerPolicy, Undeclared, UndeclaredPorts, UnresolvedGrant,
     WorkloadKey, WorkloadKind,
@@ -51,13 +52,15 @@ pub(crate) fn report(
 ) -> AuthzReport {
     let standings = standings(inventory);
     let unguarded = unguarded::workloads(inventory);
+    let mut refused = probes::refused(inventory, &unguarded);
     let mut groups: BTreeMap<Group, (&CompiledWorkload, Vec<String>)> = BTreeMap::new();
     for (key, workload) in &inventory.compiled.workloads {
         let shown = inventory.scope.contains(&key.namespace) && pods.contains(key);
         if shown {
             let sidecar = standings.get(key).map(|standing| Sidecar::from(*standing));
             let unguarded = unguarded.get(key).cloned().unwrap_or_default();
-            let group = Group { sidecar, unguarded, ..Group::of(key, workload) };
+            let refused = refused.remove(key).unwrap_or_default();
+            let group = Group { sidecar, unguarded, refused, ..Group::of(key, workload) };
             let (_, names) = groups.entry(group).or_insert((workload, Vec::new()));
             names.push(key.name.to_string());
         }
@@ -110,6 +113,7 @@ struct Group {
     rest: usize,
     sidecar: Option<Sidecar>,
     unguarded: Unguarded,
+    refused: Vec<RefusedProbe>,
 }
 
 impl Group {
@@ -130,6 +134,7 @@ impl Group {
             },
             sidecar: None,
             unguarded: Unguarded::default(),
+            refused: Vec::new(),
         }
     }
 }
@@ -162,7 +167,10 @@ impl ReportBuilder<'_> {
             .filter(|(port, policy)| owned(policy) && !self.is_hidden(**port, policy))
             .map(|(port, policy)| {
                 let unguarded = group.unguarded.port(port.get()).map(str::to_owned);
-                Port { unguarded, ..self.port(Some(*port), policy) }
+                let mut entry = Port { unguarded, ..self.port(Some(*port), policy) };
+                let refused = group.refused.iter().filter(|refused| refused.probe.port == *port);
+                entry.access.extend(refused.map(refused_row));
+                entry
             })
             .collect();
         let annotated = annotated.iter().filter(|(_, policy)| owned(policy));

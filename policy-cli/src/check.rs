@@ -5,15 +5,18 @@ mod context;
 mod empty;
 mod engine_findings;
 mod finding;
+mod foreign;
 mod locations;
 mod object_errors;
 mod outbound;
 mod outbound_policy;
 mod pods;
 mod port_names;
+mod probes;
 mod remarks;
 mod unguarded;
 mod unknown;
+mod unstated_namespace;
 mod unused;
 
 pub use finding::Undetermined;
@@ -77,6 +80,7 @@ pub(crate) struct Questions {
 /// Lints the objects that were read.
 pub(crate) fn check_inventory(inventory: Inventory, questions: Questions) -> Findings {
     let unguarded = crate::unguarded::workloads(&inventory);
+    let refused = crate::probes::refused(&inventory, &unguarded);
     let Inventory { compiled, mut diagnostics, values, locations, files, permissions, .. } =
         inventory;
     let scope = &inventory.scope;
@@ -97,6 +101,7 @@ pub(crate) fn check_inventory(inventory: Inventory, questions: Questions) -> Fin
         found.extend(unguarded::notes(compiled, &unguarded, &locations));
     }
     found.extend(without_effect);
+    found.extend(probes::findings(&refused, &mut locations));
     if let Some(network_policies) = outbound {
         found.extend(outbound::findings(compiled, &network_policies, whole));
     }
@@ -106,10 +111,15 @@ pub(crate) fn check_inventory(inventory: Inventory, questions: Questions) -> Fin
     }
     found.retain(|finding| is_shown(scope, &finding.object));
     undetermined.retain(|undetermined| is_shown(scope, &undetermined.object));
+    // A file that cannot be read may hold objects of the namespace.
+    diagnostics.retain(|diagnostic| {
+        diagnostic.object.as_ref().is_none_or(|object| is_shown(scope, object))
+    });
     diagnostics.extend(object_errors::merged(found).into_iter().map(|f| locations.diagnostic(f)));
     if !context.whole {
-        let of_pods = pods::diagnostics(&mut locations, &diagnostics);
+        let of_pods = pods::diagnostics(&mut locations, scope, &diagnostics);
         diagnostics.extend(of_pods);
+        diagnostics.extend(foreign::notes(&locations, scope));
     }
     diagnostics.sort_by(|a, b| {
         let key = |d: &Diagnostic| (d.file.clone(), d.line, d.column, d.object.clone());
@@ -133,6 +143,7 @@ fn findings(
     let mut findings = engine_findings::findings(context, locations, undetermined);
     findings.extend(empty::findings(compiled, locations));
     findings.extend(port_names::findings(context, undetermined));
+    findings.extend(unstated_namespace::findings(context, locations));
     if context.whole {
         let unused = unused::findings(context, &findings, undetermined);
         findings.extend(unused);

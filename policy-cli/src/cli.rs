@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 /// Decide at the pod who may reach which port and route of a workload, and say why.
 ///
 /// Results go to standard output, everything else to standard error. Standard input is read only by
-/// `inject -` and `import grpc -`. Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong
+/// `inject -` and `import FORMAT -`. Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong
 /// use of the command line; `request` has additional ones. PORTCULLIS_LOG=debug prints the logs of
 /// embedded components.
 #[derive(Debug, Parser)]
@@ -25,7 +25,9 @@ struct Cli {
 enum Command {
     Up(command::up::UpArgs),
     Check(command::check::CheckArgs),
+    Denied(command::denied::DeniedArgs),
     Status(command::status::StatusArgs),
+    Tap(command::tap::TapArgs),
     Authz(command::authz::AuthzArgs),
     Echo(command::echo::EchoArgs),
     Edges(command::edges::EdgesArgs),
@@ -39,6 +41,7 @@ enum Command {
     Routes(command::routes::RoutesArgs),
     Version(command::version::VersionArgs),
     Watch(command::watch::WatchArgs),
+    Why(command::why::WhyArgs),
 }
 
 /// The command line, for those that look up what it takes.
@@ -60,7 +63,9 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Up(args) => command::up::run(args),
         Command::Check(args) => command::check::run(&args),
+        Command::Denied(args) => command::denied::run(&args),
         Command::Status(args) => command::status::run(&args),
+        Command::Tap(args) => command::tap::run(&args),
         Command::Authz(args) => command::authz::run(&args),
         Command::Echo(args) => command::echo::run(args),
         Command::Edges(args) => command::edges::run(&args),
@@ -74,6 +79,7 @@ pub fn main() -> ExitCode {
         Command::Routes(args) => command::routes::run(&args),
         Command::Version(args) => command::version::run(&args),
         Command::Watch(args) => command::watch::run(&args),
+        Command::Why(args) => command::why::run(&args),
     };
     match result {
         Ok(code) => code,
@@ -81,6 +87,9 @@ pub fn main() -> ExitCode {
             let gone = error.downcast_ref::<OutputError>().is_some_and(OutputError::is_broken_pipe);
             if gone {
                 return ExitCode::SUCCESS;
+            }
+            if let Some(error) = error.downcast_ref::<clap::Error>() {
+                return usage::report(&Cli::command(), &[], error);
             }
             let label = Paint::stderr().bad("error:");
             // Nothing more can be reported if standard error is closed.

@@ -2,6 +2,7 @@
 //! errors of the API server.
 
 pub(crate) mod api_error;
+pub(crate) mod api_flags;
 pub(crate) mod connect;
 pub(crate) mod controller;
 pub(crate) mod list;
@@ -15,9 +16,9 @@ pub(crate) mod token;
 pub(crate) mod undetermined;
 
 use anyhow::Context;
+use api_flags::ApiFlags;
 use clap::Args;
 use kube::config::{Kubeconfig, KubeconfigError};
-use policy_controller::args::ClusterArgs;
 use policy_kube::cluster::ClusterError;
 use serde::Serialize;
 use std::fmt;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ClusterFlags {
     #[command(flatten)]
-    pub(crate) api: ClusterArgs,
+    pub(crate) api: ApiFlags,
 
     #[command(flatten)]
     pub(crate) namespaces: NamespaceFlags,
@@ -44,6 +45,29 @@ pub(crate) struct NamespaceFlags {
     /// Every namespace
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub(crate) all_namespaces: bool,
+}
+
+/// Flags of a command that asks a cluster, and never a directory.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LiveClusterFlags {
+    #[command(flatten)]
+    api: ApiFlags,
+
+    /// Namespace [default: that of the context]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
+    namespace: Option<Arc<str>>,
+
+    /// Every namespace
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+}
+
+impl LiveClusterFlags {
+    /// The same, as every command connects by them.
+    pub(crate) fn flags(&self) -> ClusterFlags {
+        let Self { api, namespace, all_namespaces } = self.clone();
+        ClusterFlags { api, namespaces: NamespaceFlags { namespace, all_namespaces } }
+    }
 }
 
 /// Parses the name of a namespace, which becomes part of URLs.
@@ -188,12 +212,12 @@ impl Cluster {
 }
 
 /// Name of the selected context; `None` without a kubeconfig.
-fn context(api: &ClusterArgs) -> Option<String> {
-    api.context.clone().or_else(|| kubeconfig(api)?.current_context)
+fn context(api: &ApiFlags) -> Option<String> {
+    api.cluster.context.clone().or_else(|| kubeconfig(api)?.current_context)
 }
 
-fn kubeconfig(api: &ClusterArgs) -> Option<Kubeconfig> {
-    match &api.kubeconfig {
+fn kubeconfig(api: &ApiFlags) -> Option<Kubeconfig> {
+    match &api.cluster.kubeconfig {
         Some(path) => Kubeconfig::read_from(path),
         None => Kubeconfig::read(),
     }
@@ -201,11 +225,11 @@ fn kubeconfig(api: &ClusterArgs) -> Option<Kubeconfig> {
 }
 
 /// Explains why no cluster is available, and lists the alternatives.
-fn cluster_error(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
+fn cluster_error(api: &ApiFlags, error: ClusterError) -> anyhow::Error {
     let known: Vec<String> = kubeconfig(api)
         .map(|file| file.contexts.into_iter().map(|context| context.name).collect())
         .unwrap_or_default();
-    let unknown = api.context.as_ref().filter(|name| !known.contains(name));
+    let unknown = api.cluster.context.as_ref().filter(|name| !known.contains(name));
     match (error, unknown) {
         (_, Some(name)) if !known.is_empty() => {
             anyhow::anyhow!(

@@ -2,6 +2,7 @@
 
 pub(crate) mod authz;
 pub(crate) mod check;
+pub(crate) mod denied;
 pub(crate) mod echo;
 pub(crate) mod edges;
 pub(crate) mod grants;
@@ -13,9 +14,11 @@ pub(crate) mod preflight;
 pub(crate) mod request;
 pub(crate) mod routes;
 pub(crate) mod status;
+pub(crate) mod tap;
 pub(crate) mod up;
 pub(crate) mod version;
 pub(crate) mod watch;
+pub(crate) mod why;
 
 use anyhow::Context;
 use std::future::Future;

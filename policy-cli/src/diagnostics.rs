@@ -4,9 +4,11 @@
 pub(crate) mod access_review;
 pub(crate) mod check;
 pub(crate) mod clock;
+pub(crate) mod definition_owners;
 pub(crate) mod definitions;
 pub(crate) mod exit;
 pub(crate) mod fetch;
+pub(crate) mod installed_injector;
 pub(crate) mod metadata;
 pub(crate) mod network_policy;
 pub(crate) mod outbound_policy;

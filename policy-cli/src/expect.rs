@@ -40,6 +40,7 @@ mod report;
 mod response;
 mod workload_port;
 
+pub use crate::sidecar_view::ClientTls;
 pub use crate::verdict::{DecisionSummary, Verdict};
 pub use cluster::{
     ClusterSettings, KubeletExemptionMode, Network, ProbeRoutesMode, ReferenceGrantsMode,
@@ -49,7 +50,7 @@ pub use conditions::ExpectedCondition;
 pub use effects::ExpectedTimeouts;
 pub use error::ExpectError;
 pub use evaluator::{run_evaluator, run_evaluator_on};
-pub use expectation::{Client, ClientTls, Expectation, Expectations, Version};
+pub use expectation::{Client, Expectation, Expectations, Version};
 pub use header_values::{ExpectedHeaders, HeaderValues};
 pub use pipeline::{run_pipeline, run_pipeline_direct};
 pub use received::ExpectedArrival;

@@ -42,6 +42,8 @@ pub(crate) struct Task {
     pub(crate) kinds: Vec<String>,
     /// True if sidecars are taken out instead.
     pub(crate) uninject: bool,
+    /// True if `linkerd.io/inject` asks for a sidecar, too.
+    pub(crate) reads_linkerd: bool,
 }
 
 impl Task {
@@ -119,20 +121,21 @@ fn inject_template(
     let around = namespaces.get(home).cloned().unwrap_or_else(|| NamespaceContext::unknown(home));
     // Who applies a manifest without a namespace chooses it then.
     let is_assumed = namespace.is_empty();
-    let around = NamespaceContext { default_enabled: true, is_assumed, ..around };
+    let reads_linkerd = task.reads_linkerd;
+    let around = NamespaceContext { default_enabled: true, is_assumed, reads_linkerd, ..around };
     if let Some(why) = left_alone(&around, &task.settings.control_plane.namespace) {
         injected.notes.push(format!("{template}: not injected: {why}"));
         return;
     }
-    let before = Before::of(pod, &around, &task.settings);
-    let warnings = match inject(before.pod(pod), &around, &task.settings) {
+    let Injection { before, note, outcome } = Injection::of(pod, &around, &task.settings);
+    let warnings = match outcome {
         Outcome::Injected { warnings, .. } if !task.writes(template) => {
             injected.notes.push(leave_to_injector(pod, template));
             warnings
         }
         Outcome::Injected { pod: with, warnings } => {
-            *pod = recorded(before.pod(pod), *with);
-            injected.notes.push(format!("{template}: {}", before.note()));
+            *pod = recorded(before.as_ref().unwrap_or(pod), *with);
+            injected.notes.push(format!("{template}: {note}"));
             if !task.settings.native && ["Job", "CronJob"].contains(&kind.as_str()) {
                 injected.notes.push(format!("{template}: {JOB_WARNING}"));
             }
@@ -156,38 +159,37 @@ fn inject_template(
     injected.notes.extend(warnings.map(|warning| format!("{template}: {warning}")));
 }
 
-/// A pod before it was injected, where another version injected it, or it has changed since.
-struct Before(Option<(Value, Option<String>)>);
+/// The injection of a pod.
+struct Injection {
+    /// The pod before it was injected, where another version injected it, or it has changed since.
+    before: Option<Value>,
+    /// The note about it, if it is injected.
+    note: String,
+    outcome: Outcome,
+}
 
-impl Before {
+impl Injection {
     fn of(pod: &Value, around: &NamespaceContext, settings: &Settings) -> Self {
-        let older = version(pod).zip(uninject(pod)).and_then(|(version, before)| {
-            let before = *before.pod;
-            let Outcome::Injected { pod: now, .. } = inject(&before, around, settings) else {
-                return None;
-            };
-            let older = (self::version(&now) != Some(version)).then(|| version.to_owned());
-            let changes = || matches!(inject(pod, around, settings), Outcome::Injected { .. });
-            (older.is_some() || changes()).then_some((before, older))
-        });
-        Self(older)
-    }
-
-    /// Returns the pod that the sidecar is added to.
-    fn pod<'a>(&'a self, given: &'a Value) -> &'a Value {
-        self.0.as_ref().map_or(given, |(before, _)| before)
-    }
-
-    fn note(&self) -> String {
-        match &self.0 {
-            Some((_, None)) => {
-                "brought up to date: the pod has changed since it was injected".to_owned()
+        let plain = |outcome| Self { before: None, note: "injected".to_owned(), outcome };
+        let Some((version, Uninjected { pod: before, .. })) = version(pod).zip(uninject(pod))
+        else {
+            return plain(inject(pod, around, settings));
+        };
+        let now = inject(&before, around, settings);
+        let Outcome::Injected { pod: with, .. } = &now else {
+            return plain(inject(pod, around, settings));
+        };
+        let note = if self::version(with) != Some(version) {
+            format!("brought up to date: its sidecar was of version {version}")
+        } else {
+            // Of a pod that is injected already, only what has changed is looked for.
+            let given = inject(pod, around, settings);
+            if !matches!(given, Outcome::Injected { .. }) {
+                return plain(given);
             }
-            Some((_, Some(version))) => {
-                format!("brought up to date: its sidecar was of version {version}")
-            }
-            None => "injected".to_owned(),
-        }
+            "brought up to date: the pod has changed since it was injected".to_owned()
+        };
+        Self { before: Some(*before), note, outcome: now }
     }
 }
 
@@ -240,7 +242,12 @@ mod tests {
     use policy_webhooks::injector::{Bypass, ControlPlane, Defaults, OutboundSettings, Trust};
 
     fn task(native: bool) -> Task {
-        Task { settings: settings(native), kinds: Vec::new(), uninject: false }
+        Task {
+            settings: settings(native),
+            kinds: Vec::new(),
+            uninject: false,
+            reads_linkerd: false,
+        }
     }
 
     fn settings(native: bool) -> Settings {
@@ -309,7 +316,7 @@ mod tests {
     fn a_namespace_in_the_input_counts() {
         let text = format!(
             "apiVersion: v1\nkind: Namespace\nmetadata: {{name: shop, annotations: \
-             {{linkerd.io/inject: disabled}}}}\n---\napiVersion: v1\nkind: Pod\n\
+             {{portcullis.dev/inject: disabled}}}}\n---\napiVersion: v1\nkind: Pod\n\
              metadata: {{name: a, namespace: shop}}\n{SPEC}\n"
         );
         let out = of(&text);
@@ -320,11 +327,11 @@ mod tests {
     #[test]
     fn what_is_refused_or_cannot_be_read_is_an_error_with_its_place() {
         let pod = format!(
-            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, annotations: {{linkerd.io/inject: ingress}}}}\n{SPEC}\n"
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, annotations: {{portcullis.dev/inject: ingress}}}}\n{SPEC}\n"
         );
         let errors = of(&pod).errors;
         assert_eq!(errors.len(), 1, "{errors:?}");
-        assert!(errors[0].starts_with("Pod a: metadata.annotations[\"linkerd.io/inject\"]: "));
+        assert!(errors[0].starts_with("Pod a: metadata.annotations[\"portcullis.dev/inject\"]: "));
         assert!(of("a: [").errors[0].starts_with("-: line 1, "), "{:?}", of("a: [").errors);
     }
 

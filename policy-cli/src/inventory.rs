@@ -5,8 +5,8 @@ use crate::cluster::list::{self, Listing};
 use crate::cluster::permissions::{ListFailure, ListPermissions};
 use crate::cluster::settings::{Settings, SettingsFlags};
 use crate::cluster::{Cluster, ClusterFlags, QuerySource, Scope};
-use crate::inputs::inputs;
-use crate::output::Paint;
+use crate::inputs::{KubectlInputFlags, inputs};
+use crate::output::{Paint, print_note};
 use crate::unknown_fields;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -28,8 +28,11 @@ use std::sync::Arc;
 pub(crate) struct InventoryFlags {
     /// Read manifests instead of a cluster: a directory (YAML or JSON, any layout), a file, or `-` for
     /// standard input; may be repeated
-    #[arg(short = 'f', long, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(short = 'f', long, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context", "user"])]
     pub(crate) filename: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) kubectl: KubectlInputFlags,
 
     #[command(flatten)]
     pub(crate) cluster: ClusterFlags,
@@ -62,6 +65,16 @@ pub(crate) struct Inventory {
     pub(crate) cluster: Option<Cluster>,
 }
 
+impl InventoryFlags {
+    /// Answers a kustomization with the command that renders it for `command`.
+    ///
+    /// # Errors
+    /// A kustomization is named.
+    pub(crate) fn refuse_kustomization(&self, command: &str) -> anyhow::Result<()> {
+        self.kubectl.refuse_kustomization(&format!("{command} -f -"))
+    }
+}
+
 impl Inventory {
     /// Reads the objects that the flags of a command select.
     ///
@@ -72,12 +85,14 @@ impl Inventory {
         pod: &PodFlags,
         command: &str,
     ) -> anyhow::Result<Self> {
+        let reader = format!("{command} -f -");
+        flags.refuse_kustomization(command)?;
         if flags.filename.is_empty() {
             let cluster = Cluster::connect(&flags.cluster).await?;
             let settings = Settings::of_cluster(&cluster, pod, &flags.settings).await;
             return Self::of_cluster(cluster, settings).await;
         }
-        let inputs = inputs(&flags.filename, &format!("{command} -f -"))?;
+        let inputs = inputs(&flags.filename, &reader)?;
         let scope = flags.cluster.namespaces.of_directory();
         let read = Self::of_manifests(&inputs, scope, Settings::of_directory(&flags.settings));
         let read = read.context("cannot read the manifests")?;
@@ -197,24 +212,27 @@ impl Inventory {
         self.permissions.failures()
     }
 
-    /// Prints notes to standard error: kinds that may not be listed, the role that would allow it,
-    /// and assumed settings.
+    /// Returns notes for the end of an answer: what may not be listed, in one line, and assumed settings.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let hidden = self.permissions.summary().map(|hidden| {
+            format!("{hidden}: what depends on it is not known (docs/cli.md, Rights)")
+        });
+        hidden.into_iter().chain(self.notes_about_settings()).collect()
+    }
+
+    /// Returns notes about assumed settings.
+    pub(crate) fn notes_about_settings(&self) -> Vec<String> {
+        let Settings { from, default_policy, watched, known, .. } = &self.settings;
+        let watched = watched.as_ref().map(|watched| {
+            let watched = watched.join(", ");
+            format!("{from} watches {watched} only: what is elsewhere takes no effect")
+        });
+        let assumed = (!known).then(|| format!("default policy {default_policy}, of {from}"));
+        watched.into_iter().chain(assumed).collect()
+    }
+
+    /// Prints the notes to standard error, after the answer.
     pub(crate) fn print_notes(&self) {
-        let label = Paint::stderr().notice("note:");
-        for line in self.permissions.summary().lines() {
-            eprintln!("{label} {line}");
-        }
-        if !self.permissions.summary().is_empty() {
-            eprintln!("{label} what depends on it is not known. A ClusterRole that allows it:");
-            eprintln!("{}", self.permissions.cluster_role());
-        }
-        if let Some(watched) = &self.settings.watched {
-            let (watched, from) = (watched.join(", "), &self.settings.from);
-            eprintln!("{label} {from} watches {watched} only: what is elsewhere takes no effect");
-        }
-        if !self.settings.known {
-            let Settings { from, default_policy, .. } = &self.settings;
-            eprintln!("{label} default policy {default_policy}, of {from}");
-        }
+        self.notes().iter().for_each(|note| print_note(note));
     }
 }

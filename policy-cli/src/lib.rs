@@ -5,11 +5,13 @@
 //! compiled by `policy-controller` and enforced by `policy-proxy`. Standard input is read only if a
 //! command is given `-`. Results go to standard output, everything else to standard error.
 
+mod admin_port;
 mod authz;
 pub mod check;
 pub mod cli;
 mod cluster;
 mod command;
+mod denied;
 mod diagnostics;
 pub mod echo;
 mod edges;
@@ -17,21 +19,25 @@ pub mod expect;
 mod grants;
 mod health;
 mod identity;
-mod import;
 mod inject;
 mod inputs;
 mod inventory;
+mod label_selector;
 mod local_mesh;
 pub mod output;
 mod preflight;
+mod probes;
 pub mod request;
 mod routes;
+mod sidecar_view;
 mod signals;
 mod status;
+mod tap;
 mod unguarded;
 mod unknown_fields;
 mod up;
 mod usage;
 mod verdict;
 mod version;
+mod why;
 mod workload_argument;

@@ -1,6 +1,6 @@
 //! Output of results: tables for people, JSON and YAML for programs, colour on terminals only.
 
-use comfy_table::{Cell, ContentArrangement, Table, presets};
+use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 
@@ -14,6 +14,52 @@ pub enum Format {
     Json,
     /// One YAML document, or one after another for a stream of results.
     Yaml,
+}
+
+/// Output format of results whose tables have identities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum WideFormat {
+    /// A table for people, with identities as ACCOUNT.NAMESPACE
+    #[default]
+    Table,
+    /// The table with whole identities
+    Wide,
+    /// One JSON document
+    Json,
+    /// One YAML document
+    Yaml,
+}
+
+impl WideFormat {
+    /// The format without its width.
+    pub(crate) fn format(self) -> Format {
+        match self {
+            Self::Table | Self::Wide => Format::Table,
+            Self::Json => Format::Json,
+            Self::Yaml => Format::Yaml,
+        }
+    }
+
+    /// Returns a text with the identities of a mesh as tables show them. `suffix` is what they end in.
+    pub(crate) fn identities(self, text: &str, suffix: &str) -> String {
+        match self {
+            Self::Wide => text.to_owned(),
+            Self::Table | Self::Json | Self::Yaml => {
+                let end = format!(".serviceaccount.identity.{suffix}");
+                let words = text.split(' ').map(|word| {
+                    word.split('\n').map(|word| {
+                        let (bare, comma) =
+                            word.strip_suffix(',').map_or((word, ""), |it| (it, ","));
+                        // `*` alone would be any identity.
+                        let short = bare.strip_suffix(&*end).filter(|it| it.contains('.'));
+                        short.map_or_else(|| word.to_owned(), |short| format!("{short}{comma}"))
+                    })
+                });
+                let lines = words.map(|lines| lines.collect::<Vec<String>>().join("\n"));
+                lines.collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
 }
 
 /// Error of printing a result.
@@ -96,6 +142,11 @@ pub fn text(text: &str) -> Result<(), OutputError> {
     Ok(())
 }
 
+/// Prints a note to standard error. Nothing more can be reported if that is closed.
+pub(crate) fn print_note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{} {text}", Paint::stderr().notice("note:"));
+}
+
 /// Formats rows under a header, without borders, ending with a line break. Cells must not be
 /// coloured, because their width is counted.
 pub fn table<const N: usize>(
@@ -139,6 +190,9 @@ pub(crate) fn table_of<'a>(
     for row in rows {
         table.add_row(row.into_iter().map(Cell::new));
     }
+    if width.is_some() {
+        keep_words_whole(&mut table);
+    }
     let mut laid_out = String::new();
     for line in table.lines() {
         // The style leaves one space before the first column.
@@ -146,6 +200,30 @@ pub(crate) fn table_of<'a>(
         laid_out.push('\n');
     }
     laid_out
+}
+
+/// Makes every column as wide as its longest word, so that lines break between words alone. A table may
+/// then be wider than the terminal.
+fn keep_words_whole(table: &mut Table) {
+    let rows = table.header().into_iter().chain(table.row_iter());
+    let mut widest: Vec<usize> = Vec::new();
+    for row in rows {
+        for (column, cell) in row.cell_iter().enumerate() {
+            let content = cell.content();
+            let word = content.split_whitespace().map(|word| word.chars().count()).max();
+            let word = word.unwrap_or_default();
+            match widest.get_mut(column) {
+                Some(known) => *known = word.max(*known),
+                None => widest.push(word),
+            }
+        }
+    }
+    for (column, word) in widest.into_iter().enumerate() {
+        let Some(column) = table.column_mut(column) else { continue };
+        // With the blanks around a cell.
+        let word = u16::try_from(word.saturating_add(2)).unwrap_or(u16::MAX);
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(word)));
+    }
 }
 
 /// Colours, if enabled.
@@ -229,6 +307,23 @@ mod tests {
         assert_eq!(text, "ONE  TWO\na    one two three\n     four five six\n");
         let text = table_within(None, ["ONE", "TWO"], rows());
         assert_eq!(text, "ONE  TWO\na    one two three four five six\n");
+    }
+
+    #[test]
+    fn no_word_is_broken_however_narrow_the_terminal() {
+        let long = "cart.shop.serviceaccount.identity.portcullis.cluster.local".to_owned();
+        let text = table_within(Some(30), ["ONE", "TWO"], [["a b c".to_owned(), long.clone()]]);
+        assert!(text.lines().any(|line| line.contains(&long)), "{text}");
+    }
+
+    #[test]
+    fn identities_of_the_mesh_are_short_unless_they_are_asked_for_whole() {
+        let text = "cart.shop.serviceaccount.identity.portcullis.cluster.local\nand \
+                    *.bank.serviceaccount.identity.linkerd.cluster.local, any";
+        let short = "cart.shop\nand *.bank.serviceaccount.identity.linkerd.cluster.local, any";
+        let suffix = "portcullis.cluster.local";
+        assert_eq!(WideFormat::Table.identities(text, suffix), short);
+        assert_eq!(WideFormat::Wide.identities(text, suffix), text);
     }
 
     #[test]

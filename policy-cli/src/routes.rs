@@ -1,6 +1,7 @@
 //! Hosts, with the roots that hold them, and the trees of these: who answers which path, and who may
 //! call. Claims, trees and grants are the engine's answers.
 
+mod effects;
 pub(crate) mod host;
 pub(crate) mod mermaid;
 mod missing;
@@ -151,9 +152,16 @@ fn item<'a>(
 fn claim_item(inventory: &Inventory, claim: &HostClaim) -> ClaimItem {
     let HostClaim { root, host, path, order, state } = claim;
     let (active, reason, message) = match state {
-        ClaimState::Active { shared: false } => (true, None, None),
-        ClaimState::Active { shared: true } => {
-            let message = "a root in another namespace holds a path above or below it".to_owned();
+        ClaimState::Active { shared: false, attached: false } => (true, None, None),
+        ClaimState::Active { shared: false, attached: true } => {
+            let words = "routes of another namespace were attached with the host, or a name that overlaps \
+                         with it, earlier; the Servers of that namespace go on answering it";
+            (true, Some(Reason::HostnameAttachedEarlier), Some(words.to_owned()))
+        }
+        ClaimState::Active { shared: true, attached: _ } => {
+            let words = "a root in another namespace holds a path above or below it; the Servers of the \
+                         earlier claim answer the longer path, too";
+            let message = words.to_owned();
             (true, Some(Reason::SubpathClaimedByOther), Some(message))
         }
         ClaimState::Inactive(refusal) => {

@@ -1,11 +1,13 @@
 //! Status of every policy object, and the number of proxies that enforce it.
 
 mod condition;
+pub(crate) mod delegation;
 pub(crate) mod object_conditions;
 pub(crate) mod resource_args;
 pub(crate) mod sidecars;
 mod text;
 mod unguarded;
+pub(crate) mod unpulled;
 
 pub(crate) use condition::{Condition, ConditionSource};
 
@@ -13,13 +15,16 @@ use crate::cluster::permissions::ListFailure;
 use crate::cluster::{QuerySource, Scope, undetermined};
 use crate::diagnostics::pod_networks::OutsidePod;
 use crate::inventory::Inventory;
+use delegation::Delegation;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::conditions::ObjectCondition;
 use policy_proto::messages;
 use resource_args::{ResourceArg, ResourceArgs};
 use serde::Serialize;
+use serde_json::Value;
 use sidecars::SkippedPort;
-use std::io::Write;
+use std::collections::BTreeMap;
+use unpulled::UnpulledPod;
 
 /// Result of `portcullis status`.
 #[derive(Clone, Debug, Serialize)]
@@ -44,9 +49,15 @@ pub(crate) struct StatusReport {
     pub(crate) without_sidecar: Vec<sidecars::UninjectedPod>,
     /// Pods with a sidecar whose addresses no sidecar looks up.
     pub(crate) outside_networks: Vec<OutsidePod>,
+    /// Pods that wait for an image of the sidecar.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unpulled: Vec<UnpulledPod>,
     /// Ports to which connections go around the sidecar of their pod.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) skipped_ports: Vec<SkippedPort>,
+    /// Notes for the end of the answer.
+    #[serde(skip)]
+    pub(crate) notes: Vec<String>,
     /// Selected objects that do not exist, or may not be listed.
     #[serde(skip)]
     pub(crate) absent: Vec<String>,
@@ -70,6 +81,9 @@ pub(crate) struct Object {
     pub(crate) conditions: Vec<Condition>,
     /// Number of proxies that enforce it; `None` if unknown.
     pub(crate) programmed: Option<Programmed>,
+    /// Of an InboundRoute: claims, places in trees, rules.
+    #[serde(flatten)]
+    pub(crate) delegation: Delegation,
     /// Resources that it refers to and that could not be listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) not_known: Vec<String>,
@@ -97,15 +111,44 @@ pub(crate) struct Programmed {
 }
 
 impl StatusReport {
-    /// Adds the pods that lack a sidecar. If they are unknown, prints why to standard error.
-    pub(crate) fn with_sidecars(self, found: sidecars::MissingSidecars) -> Self {
-        if let Some(unknown) = found.unknown {
-            // Nothing more can be reported if standard error is closed.
-            let _ = writeln!(std::io::stderr(), "note: {unknown}");
+    /// True if an object of a kind is shown.
+    pub(crate) fn has(&self, kind: Kind) -> bool {
+        let mut objects = self.objects.iter();
+        objects.any(|object| object.group == kind.group() && object.kind == kind.as_str())
+    }
+
+    /// Adds what the status of InboundRoutes says of trees, which controllers do not tell.
+    pub(crate) fn with_delegations(mut self, inbound_routes: &[Value]) -> Self {
+        let text = |value: &Value, pointer: &str| {
+            value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let by_name: BTreeMap<(String, String), &Value> = inbound_routes
+            .iter()
+            .map(|it| ((text(it, "/metadata/namespace"), text(it, "/metadata/name")), it))
+            .collect();
+        let is_inbound_route = |object: &&mut Object| object.kind == Kind::InboundRoute.as_str();
+        for object in self.objects.iter_mut().filter(is_inbound_route) {
+            let key = (object.namespace.clone(), object.name.clone());
+            if let Some(value) = by_name.get(&key) {
+                object.delegation = Delegation::of_status(value);
+            }
         }
+        self
+    }
+
+    /// Adds a note for the end of the answer.
+    pub(crate) fn with_note(mut self, note: String) -> Self {
+        self.notes.push(note);
+        self
+    }
+
+    /// Adds the pods that lack a sidecar, or a note that they are unknown.
+    pub(crate) fn with_sidecars(mut self, found: sidecars::MissingSidecars) -> Self {
+        self.notes.extend(found.unknown);
         Self {
             without_sidecar: found.without,
             outside_networks: found.outside,
+            unpulled: found.unpulled,
             skipped_ports: found.skipped,
             ..self
         }
@@ -127,11 +170,13 @@ pub(crate) fn of_controller(
         controller: Some(to),
         no_controller: None,
         missing: response.missing,
+        notes: Vec::new(),
         list_failures: Vec::new(),
         absent: absent(&objects, names, |_| Vec::new()),
         objects,
         without_sidecar: Vec::new(),
         outside_networks: Vec::new(),
+        unpulled: Vec::new(),
         skipped_ports: Vec::new(),
     }
 }
@@ -160,6 +205,7 @@ pub(crate) fn of_inventory(
         controller: None,
         no_controller,
         missing: Vec::new(),
+        notes: Vec::new(),
         list_failures: inventory.list_failures(),
         absent: absent(&objects, names, |name| {
             undetermined::in_scope(name.kinds(), scope, permissions)
@@ -167,6 +213,7 @@ pub(crate) fn of_inventory(
         objects,
         without_sidecar,
         outside_networks: Vec::new(),
+        unpulled: Vec::new(),
         skipped_ports,
     }
 }
@@ -218,6 +265,11 @@ fn computed_object(
         generation,
         conditions: all,
         programmed: None,
+        delegation: if key.kind == Kind::InboundRoute {
+            Delegation::computed(&inventory.compiled.delegation_state(key))
+        } else {
+            Delegation::default()
+        },
         not_known,
     }
 }
@@ -267,6 +319,7 @@ impl From<messages::ObjectStatus> for Object {
             generation: (generation != 0).then_some(generation),
             conditions: conditions.into_iter().map(Condition::from).collect(),
             programmed: programmed.map(Programmed::from),
+            delegation: Delegation::default(),
             not_known: Vec::new(),
         }
     }

@@ -1,9 +1,12 @@
 //! Workloads and ports that no sidecar guards, by the injector's own account.
 
+use crate::diagnostics::installed_injector::InstalledInjector;
 use crate::inventory::Inventory;
 use policy_core::{WorkloadKey, WorkloadKind};
-use policy_crds::{Kind, ObjectKey};
-use policy_webhooks::injector::{NamespaceContext, Unguarded, templates, unguarded};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource, name_with_kind};
+use policy_webhooks::injector::{
+    NamespaceContext, Unguarded, plaintext_call, templates, unguarded,
+};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,44 +16,118 @@ pub(crate) type UnguardedWorkloads = BTreeMap<WorkloadKey, Unguarded>;
 
 /// Returns what no sidecar guards of the pods that were read.
 pub(crate) fn workloads(inventory: &Inventory) -> UnguardedWorkloads {
+    per_pod(inventory, |pod, context, control_plane| {
+        Some(unguarded(pod, context, control_plane)).filter(|found| !found.is_nothing())
+    })
+}
+
+/// Returns the pods whose connections to this port of others carry no identity, with the reason.
+pub(crate) fn plaintext_callers(inventory: &Inventory, port: u16) -> BTreeMap<WorkloadKey, String> {
+    per_pod(inventory, |pod, context, control_plane| {
+        plaintext_call(pod, context, control_plane, port)
+    })
+}
+
+/// Returns what the injector says of the pods that were read. `of` gets the JSON of a pod or template, the
+/// context of its namespace and the injector's own namespace.
+fn per_pod<T: Clone>(
+    inventory: &Inventory,
+    of: impl Fn(&Value, &NamespaceContext, &str) -> Option<T>,
+) -> BTreeMap<WorkloadKey, T> {
     let of_cluster = inventory.values.values().cloned();
     let declared = inventory.declared().map(Cow::into_owned);
     let values: Vec<Value> = of_cluster.chain(declared).collect();
-    let namespaces = namespaces(&values);
-    let by_object: BTreeMap<ObjectKey, Unguarded> =
-        values.iter().flat_map(|value| of_object(value, &namespaces)).collect();
+    let settings = &inventory.settings;
+    let (home, reads_linkerd) = (&*settings.config.control_plane_namespace, settings.reads_linkerd);
+    let injector = InstalledInjector { home, reads_linkerd };
+    let namespaces = namespaces(&values, injector);
+    // A pod that is written has its name, whatever workloads there are.
+    let is_pod = |value: &&Value| value.get("kind").and_then(Value::as_str) == Some("Pod");
+    let (written, others): (Vec<&Value>, Vec<&Value>) = values.iter().partition(is_pod);
+    let all = others.into_iter().chain(written);
+    let of_pod = |pod: &Value, context: &NamespaceContext| of(pod, context, home);
+    // What is guarded counts as well: a pod that is written replaces a template's of its name.
+    let by_object: BTreeMap<ObjectKey, Option<T>> =
+        all.flat_map(|value| of_object(value, &namespaces, injector, of_pod)).collect();
     let pods = inventory.compiled.objects.iter().map(|object| &object.meta.key);
     let found = pods.filter(|key| key.kind == Kind::Pod).filter_map(|key| {
         let declared = inventory.locations.get(key).map_or(key, |place| &place.declared);
-        let unguarded = by_object.get(declared).filter(|found| !found.is_nothing())?;
+        let found = by_object.get(declared)?.as_ref()?;
         let (namespace, name) = (key.namespace.clone(), key.name.clone());
-        Some((WorkloadKey { namespace, kind: WorkloadKind::Pod, name }, unguarded.clone()))
+        Some((WorkloadKey { namespace, kind: WorkloadKind::Pod, name }, found.clone()))
     });
     found.collect()
 }
 
-fn namespaces(values: &[Value]) -> BTreeMap<String, NamespaceContext> {
+fn namespaces(
+    values: &[Value],
+    injector: InstalledInjector<'_>,
+) -> BTreeMap<String, NamespaceContext> {
     let is = |value: &&Value| value.get("kind").and_then(Value::as_str) == Some("Namespace");
-    let found = values.iter().filter(is).filter_map(NamespaceContext::of);
+    let found = values.iter().filter(is).filter_map(|it| injector.context(it));
     found.map(|context| (context.namespace.clone(), context)).collect()
 }
 
-/// Returns what no sidecar guards of an object, by the keys under which its pods are declared.
-fn of_object(
+/// The keys that a pod of a template may have: its own, and the one beside another workload's pod.
+fn names_of_pod(pod: &Object) -> Vec<ObjectKey> {
+    let key = &pod.meta.key;
+    let owner = match &pod.body {
+        Body::Valid(Resource::Pod(pod)) => pod.owner.as_deref(),
+        Body::Valid(_) | Body::Invalid(_) => None,
+    };
+    let other = owner.and_then(|owner| name_with_kind(owner, &key.name));
+    let other = other.map(|name| ObjectKey { name: name.into(), ..key.clone() });
+    std::iter::once(key.clone()).chain(other).collect()
+}
+
+/// Returns what is said of an object's pods, if anything, by the keys under which they are declared.
+fn of_object<T: Clone>(
     value: &Value,
     namespaces: &BTreeMap<String, NamespaceContext>,
-) -> Vec<(ObjectKey, Unguarded)> {
+    injector: InstalledInjector<'_>,
+    of: impl Fn(&Value, &NamespaceContext) -> Option<T>,
+) -> Vec<(ObjectKey, Option<T>)> {
     let Some(template) = templates(value).into_iter().next() else { return Vec::new() };
     let Some(pod) = value.pointer(&template.pointer) else { return Vec::new() };
     let keys = match policy_crds::parse(value) {
         Ok(object) => vec![object.meta.key],
         Err(_) => policy_crds::other_workload(value)
-            .map(|workload| workload.pods.into_iter().map(|pod| pod.meta.key).collect())
+            .map(|workload| workload.pods.iter().flat_map(names_of_pod).collect())
             .unwrap_or_default(),
     };
     let Some(first) = keys.first() else { return Vec::new() };
-    let unknown = || NamespaceContext::unknown(&first.namespace);
+    let unknown = || injector.unknown(&first.namespace);
     let context = namespaces.get(&*first.namespace).cloned().unwrap_or_else(unknown);
-    let found = unguarded(pod, &context);
+    let found = of(pod, &context);
     keys.into_iter().map(|key| (key, found.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Scope;
+    use crate::cluster::settings::Settings;
+    use policy_engine::ControllerConfig;
+    use policy_engine::source::directory::Manifests;
+
+    #[test]
+    fn a_pod_that_is_written_has_no_fault_of_a_template_with_a_pod_of_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\n\
+                    metadata: {name: web, namespace: shop}\n\
+                    spec: {template: {metadata: {annotations: {fault: a}}, \
+                    spec: {containers: [{name: a, image: a}]}}}\n---\n\
+                    apiVersion: v1\nkind: Pod\nmetadata: {name: web-0, namespace: shop}\n\
+                    spec: {containers: [{name: a, image: a}]}\n";
+        std::fs::write(directory.path().join("all.yaml"), text).unwrap();
+        let inputs = [Manifests::Path(directory.path().to_owned())];
+        let settings = Settings::from_config(ControllerConfig::default());
+        let inventory = Inventory::of_manifests(&inputs, Scope::All, settings).unwrap();
+        let fault = |pod: &Value, _: &NamespaceContext, _: &str| {
+            pod.pointer("/metadata/annotations/fault").map(|_| ())
+        };
+        let found = per_pod(&inventory, fault);
+        let names: Vec<&str> = found.keys().map(|workload| &*workload.name).collect();
+        assert_eq!(names, ["web-rollout-0"]);
+    }
 }

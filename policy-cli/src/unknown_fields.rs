@@ -9,30 +9,41 @@ mod kubernetes;
 
 use policy_crds::document::{self, Document};
 use policy_crds::unknown::{UnknownField, unknown_fields, unused_fields};
-use policy_crds::{Body, FieldError, Kind, Resource};
+use policy_crds::{Body, FieldError, Kind, Resource, UnreadAnnotation, unread_annotations};
 use policy_engine::source::directory::Remark;
 use policy_engine::source::{Diagnostic, Severity};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Findings of `check` in a manifest: an unknown field is an error where a known one is near. A known
-/// field that nothing here acts on is a note.
+/// Findings of `check` in a manifest: an unknown field is an error where a known one is near, and so is an
+/// annotation. A known field that nothing here acts on is a note.
 pub(crate) fn findings(object: &Value, errors: &[FieldError]) -> Vec<Remark> {
-    let Some((kind, version)) = kind_of(object) else { return Vec::new() };
-    let found = of_object(kind, version, object).into_iter();
+    let kind = kind_of(object);
+    let found = of_object(kind, object).into_iter();
     let unknown = found.map(|unknown| {
         let near = if unknown.near.is_some() { Severity::Error } else { Severity::Warning };
         remark(&unknown, errors, near)
     });
-    unknown.chain(unused(kind, object)).collect()
+    let unused = kind.into_iter().flat_map(|(kind, _)| unused(kind, object));
+    unknown.chain(annotations(kind, object)).chain(unused).collect()
 }
 
-/// Findings of `up` and `inject` in a manifest: warnings, unless the object is invalid because of the
-/// field.
+/// Findings of `up` in a manifest: warnings, unless the object is invalid because of the field.
 pub(crate) fn warnings(object: &Value, errors: &[FieldError]) -> Vec<Remark> {
-    let Some((kind, version)) = kind_of(object) else { return Vec::new() };
-    let found = of_object(kind, version, object);
-    found.iter().map(|unknown| remark(unknown, errors, Severity::Warning)).collect()
+    let kind = kind_of(object);
+    let found = of_object(kind, object).into_iter();
+    let unknown = found.map(|unknown| remark(&unknown, errors, Severity::Warning));
+    let annotations = annotations(kind, object);
+    unknown.chain(annotations.map(|it| Remark { severity: Severity::Warning, ..it })).collect()
+}
+
+/// Annotations of policy that nothing reads, as an error where their name is nearly one that is read.
+fn annotations(kind: Option<(Kind, &str)>, object: &Value) -> impl Iterator<Item = Remark> + use<> {
+    let found = unread_annotations(kind.map(|(kind, _)| kind), object).into_iter();
+    found.map(|UnreadAnnotation { about, is_misspelt }| {
+        let severity = if is_misspelt { Severity::Error } else { Severity::Warning };
+        Remark { about, severity }
+    })
 }
 
 /// Findings in an object of a cluster. Its unknown fields have been pruned, unless its schema keeps
@@ -64,10 +75,7 @@ fn in_document(file: &Arc<str>, text: &str, document: &Document) -> Vec<String> 
     let Ok(value) = &document.value else { return Vec::new() };
     let parts = policy_crds::parts(value);
     let of_part = |part: &policy_crds::Part<'_>| -> Vec<String> {
-        let found = match kind_of(&part.value) {
-            Some((kind, version)) => of_object(kind, version, &part.value),
-            None => kubernetes::unknown_fields_of_others(&part.value),
-        };
+        let found = of_object(kind_of(&part.value), &part.value);
         let errors = errors_of(&part.value);
         let remarks = found.iter().map(|unknown| remark(unknown, &errors, Severity::Warning));
         let line = |Remark { about, .. }: Remark| {
@@ -108,19 +116,16 @@ fn is_of_others(kind: Kind, object: &Value) -> bool {
         })
 }
 
-fn of_object(kind: Kind, version: &str, object: &Value) -> Vec<UnknownField> {
-    let found = match unknown_fields(kind, version, object) {
-        Some(mut found) => {
-            found.extend(kubernetes::unknown_in_metadata(kind, object));
-            found
-        }
-        None => kubernetes::unknown_fields(kind, object),
-    };
-    if !is_of_others(kind, object) {
-        return found;
+fn of_object(kind: Option<(Kind, &str)>, object: &Value) -> Vec<UnknownField> {
+    let of_schema = kind.and_then(|(kind, version)| unknown_fields(kind, version, object));
+    let own = kind.map(|(kind, _)| kind);
+    let Some(found) = of_schema else { return kubernetes::unknown_fields(own, object) };
+    let mut found = [found, kubernetes::unknown_in_metadata(own, object)].concat();
+    if kind.is_some_and(|(kind, _)| is_of_others(kind, object)) {
+        // A misspelt field of a parent may be what makes it look like another's.
+        found.retain(|unknown| !unknown.field.starts_with("spec.rules"));
     }
-    // A misspelt field of a parent may be what makes it look like another's.
-    found.into_iter().filter(|unknown| !unknown.field.starts_with("spec.rules")).collect()
+    found
 }
 
 /// A field that makes its object invalid is an error whatever the command.

@@ -6,6 +6,12 @@ use clap::{Command, Error};
 use std::io::Write;
 use std::process::ExitCode;
 
+/// Returns the error of a command that finds its arguments wrong after they were read: it ends with the
+/// exit code of wrong use.
+pub(crate) fn wrong_use(message: &str) -> anyhow::Error {
+    Error::raw(ErrorKind::ValueValidation, format!("{message}\n")).into()
+}
+
 /// Prints an error of the command line, and returns the exit code.
 pub(crate) fn report(command: &Command, words: &[String], error: &Error) -> ExitCode {
     // Nothing more can be reported if the stream is closed.
@@ -125,7 +131,21 @@ mod tests {
         }
         lacking.sort();
         // Another command with a required argument belongs here, and has an example already.
-        let known = ["identity", "import grpc", "inject", "request", "up", "watch"];
+        let known = [
+            "identity",
+            "import consul",
+            "import grpc",
+            "import istio",
+            "import networkpolicy",
+            "import openapi",
+            "import serviceprofile",
+            "import smi",
+            "inject",
+            "request",
+            "up",
+            "watch",
+            "why",
+        ];
         assert_eq!(lacking, known);
     }
 

@@ -1,6 +1,9 @@
-//! Arguments that name an object as `kubectl` does: `deploy/web`, `deployment.apps/web`.
+//! Arguments that name an object as `kubectl` does: `deploy/web`, `deployment.apps/web`, `deploy web`.
 
+use crate::usage::wrong_use;
 use policy_crds::{Kind, nearest};
+use std::fmt;
+use std::str::FromStr;
 
 /// Abbreviations of kinds that are not read themselves.
 const SHORT: [(&str, &str); 4] = [
@@ -9,6 +12,23 @@ const SHORT: [(&str, &str); 4] = [
     ("rc", "replicationcontroller"),
     ("ro", "rollout"),
 ];
+
+/// Reads the workload of a command, in one word (`deploy/web`, or `deploy` for every one of the kind) or in
+/// two (`deploy web`). `None` without a word.
+///
+/// # Errors
+/// The words name several workloads, or none: wrong use of the command line.
+pub(crate) fn named<T: FromStr<Err = String>>(words: &[String]) -> anyhow::Result<Option<T>> {
+    let text = match words {
+        [] => return Ok(None),
+        [word] => word.clone(),
+        [kind, name] if !kind.contains('/') && !name.contains('/') => format!("{kind}/{name}"),
+        [..] => {
+            return Err(wrong_use("one workload can be named: KIND/NAME, or KIND NAME"));
+        }
+    };
+    text.parse().map(Some).map_err(|message: String| wrong_use(&message))
+}
 
 /// `KIND/NAME` or `KIND.GROUP/NAME`, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,16 +48,32 @@ impl<'t> KindAndName<'t> {
     /// The text has another form.
     pub(crate) fn parse(text: &'t str) -> Result<Self, String> {
         let Some((word, name)) = text.split_once('/') else {
-            return Err(format!("`{text}` is not KIND/NAME, for example deploy/{text}"));
+            let kind = Self::of_kind(text, "");
+            let is_kind = Kind::ALL.iter().any(|own| kind.is_of(*own))
+                || SHORT.iter().any(|(short, long)| [short, long].contains(&&kind.word));
+            return Err(match is_kind {
+                true => format!("`{text}` is a kind: {text}/NAME names an object of it"),
+                false => format!("`{text}` is not KIND/NAME, for example deploy/{text}"),
+            });
         };
         if name.is_empty() || name.contains('/') {
             return Err(format!("`{text}` has no name after the kind, or more than one"));
         }
-        let (word, group) = match word.split_once('.') {
+        Ok(Self::of_kind(word, name))
+    }
+
+    /// Returns the object of a kind, which may have its group.
+    pub(crate) fn of_kind(kind: &'t str, name: &'t str) -> Self {
+        let (word, group) = match kind.split_once('.') {
             Some((word, group)) => (word, Some(group)),
-            None => (word, None),
+            None => (kind, None),
         };
-        Ok(Self { word, group, name })
+        Self { word, group, name }
+    }
+
+    /// Returns the first of these kinds that the text names without an object.
+    pub(crate) fn kind_alone(text: &str, kinds: &[Kind]) -> Option<Kind> {
+        (!text.contains('/')).then(|| KindAndName::of_kind(text, "").kind(kinds)).flatten()
     }
 
     /// True if it names an object of this kind.
@@ -56,9 +92,11 @@ impl<'t> KindAndName<'t> {
         kinds.iter().copied().find(|kind| self.is_of(*kind))
     }
 
-    /// Returns the words of a kind that is not read itself; `None` if the word looks like a misspelt one
-    /// of `kinds`, which is then suggested.
-    pub(crate) fn other_kind(&self, kinds: &[Kind]) -> Result<String, String> {
+    /// Returns the kind that is not read itself.
+    ///
+    /// # Errors
+    /// The word looks like a misspelt one of `kinds`, which is then suggested.
+    pub(crate) fn other_kind(&self, kinds: &[Kind]) -> Result<OtherKind, String> {
         let word = self.word.to_ascii_lowercase();
         let known = kinds.iter().map(|kind| kind.as_str().to_ascii_lowercase());
         let known: Vec<String> = known.chain(["deploy".to_owned()]).collect();
@@ -67,23 +105,48 @@ impl<'t> KindAndName<'t> {
             Some(near) => Err(format!("`{}` is not a kind; did you mean `{near}`?", self.word)),
             None => {
                 let short = SHORT.iter().find(|(short, _)| *short == word);
-                Ok(short.map_or(word, |(_, kind)| (*kind).to_owned()))
+                let word = short.map_or(word, |(_, kind)| (*kind).to_owned());
+                Ok(OtherKind { word, group: self.group.map(without_version) })
             }
         }
     }
 }
 
-/// Reads `KIND/NAME` where the kind is one of these.
-///
-/// # Errors
-/// The text has another form, or names another kind.
-pub(crate) fn kind_and_name<'t>(text: &'t str, kinds: &[Kind]) -> Result<(Kind, &'t str), String> {
-    let named = KindAndName::parse(text)?;
-    let Some(kind) = named.kind(kinds) else {
-        let known: Vec<String> =
-            kinds.iter().map(|kind| kind.as_str().to_ascii_lowercase()).collect();
-        let known = known.join(", ");
-        return Err(format!("`{}` is not one of {known}", named.word));
+/// A kind that is not read itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OtherKind {
+    /// The kind or its plural, in lower case.
+    pub(crate) word: String,
+    /// The API group, where it is stated.
+    pub(crate) group: Option<String>,
+}
+
+impl OtherKind {
+    /// True if it is a kind of this group. A group that is not known is that of any kind.
+    pub(crate) fn is(&self, group: Option<&str>, kind: &str) -> bool {
+        let kind = kind.to_ascii_lowercase();
+        let named = self.word == kind || self.word.strip_suffix('s') == Some(&kind);
+        let group = group.zip(self.group.as_deref());
+        named && group.is_none_or(|(own, wanted)| own == wanted)
+    }
+}
+
+/// `rollout.argoproj.io`
+impl fmt::Display for OtherKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.word)?;
+        self.group.iter().try_for_each(|group| write!(f, ".{group}"))
+    }
+}
+
+/// A group without the version that may precede it.
+fn without_version(group: &str) -> String {
+    let is_version = |text: &str| {
+        let number = text.strip_prefix('v');
+        number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
-    Ok((kind, named.name))
+    match group.split_once('.') {
+        Some((version, group)) if is_version(version) => group.to_owned(),
+        Some(_) | None => group.to_owned(),
+    }
 }

@@ -162,8 +162,8 @@ Pod shop/web-0, shop/web-1
   port 8080  Server shop/web, HTTP/1
     WHAT                    WHO                                                       BY
     GET /ready              from node-local (exempt)                                  default probe
-    GET /api/…              from 10.0.0.0/8 except 10.9.0.0/16                        AuthorizationPolicy shop/readers
-    (HTTPRoute shop/reads)  and front.shop.serviceaccount.identity.portcullis.cluster.local
+    GET /api/…              front.shop,                                               AuthorizationPolicy shop/readers
+    (HTTPRoute shop/reads)  from 10.0.0.0/8 except 10.9.0.0/16
     anything else: not found
     withheld: AuthorizationPolicy shop/lost: MeshTLSAuthentication shop/missing does not exist
 "
@@ -320,9 +320,9 @@ WHAT WHO BY
 GET /ready from node-local (exempt) default probe
 * /closed nobody
 (HttpRouteBinding shop/closed)
-(HttpRouteBinding shop/many) front.shop.serviceaccount.identity.portcullis.cluster.local AuthorizationPolicy shop/many
-GET /api/… from 10.0.0.0/8 except 10.9.0.0/16 AuthorizationPolicy shop/readers
-(HTTPRoute shop/reads) and front.shop.serviceaccount.identity.portcullis.cluster.local
+(HttpRouteBinding shop/many) front.shop AuthorizationPolicy shop/many
+GET /api/… front.shop, AuthorizationPolicy shop/readers
+(HTTPRoute shop/reads) from 10.0.0.0/8 except 10.9.0.0/16
 anything else: not found
 
 PERMITTED EFFECT BY
@@ -550,6 +550,16 @@ fn what_is_not_there_is_said_with_its_nearest_neighbour() {
          web?\n"
     );
     assert_eq!(said(&["authz", "-f", &path, "deploy/wbe"]), expected);
+    let expected = format!(
+        "error: no pod of StatefulSet web was found in manifests of {path}, all namespaces; is it \
+         deployment/web?\n"
+    );
+    assert_eq!(said(&["authz", "-f", &path, "sts/web"]), expected);
+    let expected = format!(
+        "error: there is no workload in manifests of {path}, namespace shopp; is namespace shop \
+         meant?\n"
+    );
+    assert_eq!(said(&["authz", "-f", &path, "-n", "shopp"]), expected);
     let expected = format!("error: not found in manifests of {path}, all namespaces: server/db\n");
     assert_eq!(said(&["status", "-f", &path, "server/db"]), expected);
 }
@@ -569,7 +579,8 @@ fn without_a_cluster_every_command_says_what_to_give() {
 fn a_directory_and_a_cluster_are_not_asked_at_once() {
     for command in [
         &["check", "--context", "x", "."][..],
-        &["check", "-n", "x", "."],
+        &["check", "--as", "x", "."],
+        &["authz", "-f", ".", "--as", "x"],
         &["authz", "-f", ".", "--kubeconfig", "x"],
         &["status", "-f", ".", "--context", "x"],
         &["watch", "--controller", "127.0.0.1:1", "--context", "x", "a/b:1"],

@@ -66,7 +66,22 @@ fn a_server_that_grants_nobody_is_reported_unless_it_says_that_it_denies() {
 
 #[test]
 fn a_route_without_which_more_is_granted_is_a_note_that_fails_nothing() {
-    golden("routes", &["--deny-warnings"]);
+    golden("only-route", &["--deny-warnings"]);
+}
+
+#[test]
+fn a_route_that_takes_from_a_grant_of_its_server_is_a_warning_that_says_what_is_left() {
+    golden("routes", &[]);
+}
+
+#[test]
+fn a_probe_that_policy_or_its_protocol_refuses_is_an_error_at_the_probe() {
+    golden("probes", &[]);
+}
+
+#[test]
+fn a_namespace_or_label_that_was_mistyped_is_reported_with_the_one_that_was_meant() {
+    golden("mistyped", &[]);
 }
 
 #[test]
@@ -87,6 +102,7 @@ fn grants_that_permit_much_are_warned_of_and_unused_ones_noted() {
 #[test]
 fn delegations_that_are_refused_and_rules_and_policies_without_effect_are_warned_of() {
     golden("delegation", &[]);
+    golden("delegation", &["-n", "other"]);
 }
 
 #[test]
@@ -130,6 +146,16 @@ fn a_route_of_other_controllers_alone_is_not_judged() {
 #[test]
 fn labels_that_kubernetes_adds_to_pods_are_known() {
     golden("labels", &[]);
+}
+
+#[test]
+fn a_namespace_whose_pod_security_refuses_sidecars_is_an_error_where_one_is_asked_for() {
+    golden("pod-security", &[]);
+}
+
+#[test]
+fn what_people_report_of_labels_ports_references_and_names_is_told_rightly() {
+    golden("reports", &[]);
 }
 
 #[test]

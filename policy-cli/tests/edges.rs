@@ -131,9 +131,13 @@ fn api_server() -> SocketAddr {
     address
 }
 
-/// Runs `edges` with these arguments: the exit code, standard output with the server's name for its
-/// address, and standard error.
 fn edges(arguments: &[&str]) -> (i32, String, String) {
+    portcullis("edges", arguments)
+}
+
+/// Runs a command with these arguments: the exit code, standard output with the server's name for its
+/// address, and standard error.
+fn portcullis(command: &str, arguments: &[&str]) -> (i32, String, String) {
     let server = format!("http://{}", api_server());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config");
@@ -144,9 +148,9 @@ fn edges(arguments: &[&str]) -> (i32, String, String) {
         "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "shop"}}],
     });
     std::fs::write(&file, config.to_string()).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
-    command.arg("edges").arg("--kubeconfig").arg(&file).args(arguments);
-    let output = command.output().unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    program.arg(command).arg("--kubeconfig").arg(&file).args(arguments);
+    let output = program.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(&server, "SERVER");
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
@@ -225,11 +229,42 @@ fn the_connections_of_a_cluster_are_summed_up_by_workload() {
     assert_eq!(edges(&["-A"]), (0, CLUSTER.to_owned(), String::new()));
 }
 
+const OF_A_KIND: &str = "\
+context test at SERVER, namespace shop
+
+KIND as web.shop.id
+1 of 4 pods answer
+not known of pod web-1-b: its sidecar answers /metrics with HTTP status 403
+not known of pod web-1-c: it has no sidecar with an outbound half
+not known of pod web-1-d: its sidecar has no outbound half
+
+TO                      PODS OF          TLS           IDENTITY      OPEN  OPENED  SENT    RECEIVED
+outside of the cluster  -                no: external  -             0     1       0 B     0 B
+cart.shop:80            deployment/cart  yes           cart.shop.id  0     1       1.5 kB  20 B
+
+Refused and failed
+TO            PODS OF          REASON       REFUSED  ATTEMPTS FAILED
+cart.shop:80  deployment/cart  connect      0        1
+gone.shop:80  -                no_endpoint  1        0
+";
+
+#[test]
+fn a_kind_alone_names_the_pods_that_its_objects_make() {
+    for (kind, words) in [("deploy", "any Deployment"), ("rs", "any ReplicaSet")] {
+        let expected = OF_A_KIND.replace("KIND", words);
+        assert_eq!(edges(&[kind]), (0, expected, String::new()), "{kind}");
+    }
+    let none = "error: no pod of any Job was found in context test at SERVER, namespace shop\n";
+    assert_eq!(edges(&["job"]), (1, String::new(), none.to_owned()));
+}
+
 #[test]
 fn a_workload_is_in_one_namespace_and_an_empty_namespace_is_no_answer() {
-    let (code, out, error) = edges(&["-A", "deploy/web"]);
-    assert_eq!((code, out.as_str()), (2, ""));
-    assert!(error.contains("cannot be used with"), "{error}");
+    let wrong = "error: a workload is in one namespace: name it with -n instead of -A\n";
+    for command in ["edges", "tap"] {
+        let answer = portcullis(command, &["-A", "deploy/web"]);
+        assert_eq!(answer, (2, String::new(), wrong.to_owned()), "{command}");
+    }
     let none = "error: no pod was found in context test at SERVER, namespace empty\n";
     assert_eq!(edges(&["-n", "empty"]), (1, String::new(), none.to_owned()));
 }

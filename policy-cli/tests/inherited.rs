@@ -41,8 +41,8 @@ const TABLE: [(&str, &str, Becomes); 65] = [
     ("config.linkerd.io/default-inbound-policy", "deny", Inherited),
     ("config.linkerd.io/proxy-require-identity-inbound-ports", "http,9000", Inherited),
     ("config.linkerd.io/opaque-ports", "http", Both),
-    ("linkerd.io/inject", "disabled", Skipped),
-    ("linkerd.io/inject", "ingress", Refused("`ingress` is not supported")),
+    ("portcullis.dev/inject", "disabled", Skipped),
+    ("portcullis.dev/inject", "ingress", Refused("`ingress` is not supported")),
     ("config.linkerd.io/access-log", "json", Injected),
     ("config.linkerd.io/image-pull-policy", "Always", Injected),
     ("config.linkerd.io/proxy-admin-shutdown", "enabled", Injected),
@@ -131,7 +131,7 @@ fn manifests(stands: Stands, (name, value): (&str, &str)) -> String {
         }
         Value::Object(annotations)
     };
-    let asks = if name == "linkerd.io/inject" {
+    let asks = if name == "portcullis.dev/inject" {
         json!({})
     } else {
         json!({"portcullis.dev/inject": "enabled"})

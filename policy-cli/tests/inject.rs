@@ -336,3 +336,97 @@ fn an_annotation_that_is_no_text_and_a_request_above_its_limit_are_refused() {
         "{told}"
     );
 }
+
+/// Documents as tools write them, none of which `inject` may refuse or change besides.
+const AS_PEOPLE_HAVE_THEM: [(&str, &str); 8] = [
+    (
+        "a byte order mark and Windows' ends of lines",
+        "\u{feff}apiVersion: v1\r\nkind: Pod\r\nmetadata: {name: a}\r\nspec:\r\n  containers:\r\n  - {name: a, image: a}\r\n",
+    ),
+    (
+        "what `helm template` prints",
+        "---\n# Source: shop/templates/sa.yaml\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: web\n---\n\
+         # Source: shop/templates/empty.yaml\n---\n---\n# Source: shop/templates/web.yaml\napiVersion: apps/v1\n\
+         kind: StatefulSet\nmetadata: {name: web}\nspec: {serviceName: web, template: {metadata: {labels: {app: web}}, \
+         spec: {containers: [{name: a, image: a}]}}, volumeClaimTemplates: [{metadata: {name: data}}]}\n",
+    ),
+    (
+        "anchors and merge keys",
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, labels: &labels {app: web}}\nspec:\n  \
+         selector: {matchLabels: *labels}\n  template: {metadata: {labels: {<<: *labels, tier: a}}, \
+         spec: {containers: [{name: a, image: a}]}}\n",
+    ),
+    (
+        "fields that a client writes as null",
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, annotations: null, creationTimestamp: null}\n\
+         spec: {replicas: null, strategy: {}, template: {metadata: {creationTimestamp: null, labels: {a: b}}, \
+         spec: {nodeSelector: null, containers: [{name: a, image: a, resources: {}}]}}}\nstatus: {}\n",
+    ),
+    (
+        "what `kubectl get -o json` prints",
+        "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \
+         \"metadata\": {\"name\": \"a\", \"uid\": \"1\", \"managedFields\": [{\"manager\": \"kubectl\", \"fieldsV1\": \
+         {\"f:spec\": {}}}]}, \"spec\": {\"containers\": [{\"name\": \"a\", \"image\": \"a\"}]}, \"status\": {\"phase\": \
+         \"Running\"}}]}",
+    ),
+    (
+        "OpenShift's DeploymentConfig",
+        "apiVersion: apps.openshift.io/v1\nkind: DeploymentConfig\nmetadata: {name: web}\nspec: {selector: {app: web}, \
+         template: {metadata: {labels: {app: web}}, spec: {containers: [{name: a, image: a}]}}}\n",
+    ),
+    (
+        "a hardened pod with sidecars and a debug container",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {shareProcessNamespace: true, securityContext: \
+         {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}, initContainers: [{name: side, image: s, \
+         restartPolicy: Always}, {name: migrate, image: m}], containers: [{name: a, image: a, securityContext: \
+         {readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}}], ephemeralContainers: [{name: debug, image: d}]}\n",
+    ),
+    (
+        "two containers that declare one port, and values that other readers take for numbers",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {version: '1.0', \"on\": \"yes\"}}\nspec: {containers: \
+         [{name: a, image: a, args: ['0o17', '1e3', '~'], ports: [{name: health, containerPort: 81}], readinessProbe: \
+         {tcpSocket: {port: health}}}, {name: b, image: b, ports: [{name: other, containerPort: 81}]}]}\n",
+    ),
+];
+
+#[test]
+fn manifests_as_people_have_them_are_injected_and_restored() {
+    for (what, text) in AS_PEOPLE_HAVE_THEM {
+        let (code, once, told) = texts(&inject(&["-"], text));
+        assert_eq!(code, Some(0), "{what}: {told}");
+        assert_eq!(once.matches("name: portcullis-proxy").count(), 1, "{what}: {told}\n{once}");
+        let (code, back, told) = texts(&inject(&["--uninject", "-"], &once));
+        assert_eq!((code, objects(&back)), (Some(0), objects(text)), "{what}: {told}");
+    }
+}
+
+#[test]
+fn what_was_edited_since_the_injection_is_restored_by_name() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}, \
+               {name: b, image: b, ports: [{name: admin, containerPort: 81}], readinessProbe: {tcpSocket: {port: admin}}}]}\n";
+    let (_, once, _) = texts(&inject(&["-"], pod));
+    // Somebody takes the first container out of the injected manifest.
+    let mut edited = objects(&once);
+    let list = edited[0].pointer_mut("/spec/containers").unwrap().as_array_mut().unwrap();
+    list.retain(|container| container["name"] != "a");
+    let edited = serde_json::to_string(&edited[0]).unwrap();
+    let (code, back, told) = texts(&inject(&["--uninject", "-"], &edited));
+    let probed = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: b, image: b, ports: \
+                  [{name: admin, containerPort: 81}], readinessProbe: {tcpSocket: {port: admin}}}]}\n";
+    assert_eq!((code, told.as_str()), (Some(0), "Pod a: sidecar taken out\n"));
+    assert_eq!(objects(&back), objects(probed));
+}
+
+#[test]
+fn a_pod_that_asks_linkerds_injector_alone_is_left_to_it_unless_a_flag_says_otherwise() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {linkerd.io/inject: enabled}}\n\
+               spec: {containers: [{name: a, image: a}]}\n";
+    let (code, same, told) = texts(&inject(&["-"], pod));
+    assert_eq!((code, objects(&same)), (Some(0), objects(pod)));
+    let why = "Pod a: not injected: `linkerd.io/inject` asks Linkerd's injector; `portcullis.dev/inject: \
+               enabled` asks for this sidecar\n";
+    assert_eq!(told, why);
+    let (code, yaml, told) = texts(&inject(&["--linkerd-inject", "-"], pod));
+    assert_eq!((code, told.as_str()), (Some(0), "Pod a: injected\n"));
+    assert!(yaml.contains("name: portcullis-proxy"), "{yaml}");
+}

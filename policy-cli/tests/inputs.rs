@@ -268,3 +268,67 @@ spec:
         }
     }
 }
+
+#[test]
+fn flags_of_kubectl_are_read_as_kubectl_reads_them_or_answered() {
+    let folder = folder(&[("a.yaml", SERVER), ("b.yaml", POD)]);
+    let separate = run(&["check", "-f", "a.yaml", "-f", "b.yaml"], folder.path(), "");
+    assert_eq!(separate.1, "2 objects read: 0 errors, 0 warnings\n", "{separate:?}");
+    assert_eq!(run(&["check", "-R", "-f", "a.yaml,b.yaml"], folder.path(), ""), separate);
+    let commands = [
+        "check -",
+        "inject - | kubectl apply -f -",
+        "up -",
+        "authz -f -",
+        "status -f -",
+        "grants -f -",
+        "routes -f -",
+    ];
+    for (reader, command) in READERS.into_iter().zip(commands) {
+        let arguments = [reader, &["-k", "overlay"]].concat();
+        let arguments: Vec<&str> = arguments.into_iter().filter(|word| *word != "-f").collect();
+        let answer = format!(
+            "error: a kustomization is rendered first: kubectl kustomize overlay | portcullis {command}\n"
+        );
+        let expected = (Some(2), String::new(), answer);
+        assert_eq!(run(&arguments, folder.path(), ""), expected, "{reader:?}");
+    }
+    for list in ["a.yaml,", ",a.yaml", "a.yaml,,b.yaml"] {
+        let answer = format!("error: `{list}` has a comma without a name beside it\n");
+        assert_eq!(run(&["check", list], folder.path(), ""), (Some(1), String::new(), answer));
+    }
+}
+
+#[test]
+fn an_object_is_named_in_one_word_or_in_two() {
+    let folder = folder(&[("a.yaml", SERVER), ("b.yaml", POD)]);
+    let output = |words: &[&str]| run(words, folder.path(), "");
+    let authz = |words: &[&str]| output(&[&["authz", "-f", "."], words].concat());
+    let named = authz(&["pod/web"]);
+    assert_eq!(named.0, Some(0), "{named:?}");
+    for words in [&["pod", "web"][..], &["po/web"], &["pods"], &["po"]] {
+        assert_eq!(authz(words), named, "{words:?}");
+    }
+    assert_eq!(output(&["authz", "pod", "-f", ".", "web"]), named);
+    let none = (Some(1), String::new(), {
+        "error: no pod of a Deployment was found in manifests of ., all namespaces\n".to_owned()
+    });
+    assert_eq!(authz(&["deploy"]), none);
+    for (words, message) in [
+        (&["svc"][..], "error: `svc` is a kind: svc/NAME names an object of it\n"),
+        (&["web"], "error: `web` is not KIND/NAME, for example deploy/web\n"),
+        (&["pod/web", "po/web"], "error: one workload can be named: KIND/NAME, or KIND NAME\n"),
+    ] {
+        assert_eq!(authz(words), (Some(2), String::new(), message.to_owned()), "{words:?}");
+    }
+    let status = |words: &[&str]| output(&[&["status", "-f", "."], words].concat());
+    let server = status(&["server/web"]);
+    assert_eq!(server.0, Some(0), "{server:?}");
+    for words in [&["server", "web"][..], &["servers"], &["servers,httproutes"]] {
+        assert_eq!(status(words), server, "{words:?}");
+    }
+    // The name is that of each kind, and no route has it.
+    let missing = "error: not found in manifests of ., all namespaces: httproutes/web\n";
+    let both = (Some(1), server.1.clone(), missing.to_owned());
+    assert_eq!(status(&["servers,httproutes", "web"]), both);
+}

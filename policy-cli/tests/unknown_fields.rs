@@ -335,6 +335,65 @@ fn a_known_field_without_effect_is_a_note() {
 }
 
 #[test]
+fn what_is_misspelt_in_a_template_of_a_kind_that_is_not_read_is_reported() {
+    let rollout = |metadata: &str, containers: &str| {
+        format!(
+            "{{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {{name: web}}, spec: \
+             {{template: {{metadata: {metadata}, spec: {{containers: [{containers}]}}}}}}}}"
+        )
+    };
+    let texts = [
+        rollout("{lables: {app: web}}", "{name: a}"),
+        rollout("{labels: {app: web}}", "{name: a, port: [{containerPort: 80}]}"),
+        rollout("{annotations: {config.linkerd.io/default-inbound-polcy: deny}}", "{name: a}"),
+    ];
+    let found = check(&texts);
+    let annotation =
+        "spec.template.metadata.annotations[\"config.linkerd.io/default-inbound-polcy\"]";
+    for (number, (field, near)) in [
+        ("spec.template.metadata.lables", "`labels`?"),
+        ("spec.template.spec.containers[0].port", "`ports`?"),
+        (annotation, "`config.linkerd.io/default-inbound-policy`?"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let is_it = |[severity, about, message]: &&[String; 3]| {
+            severity == "error"
+                && about == field
+                && message.starts_with("Rollout default/web: ")
+                && message.contains(near)
+        };
+        assert_eq!(found[&number].iter().filter(is_it).count(), 1, "{field}: {:?}", found[&number]);
+    }
+}
+
+#[test]
+fn an_annotation_that_nothing_reads_is_an_error_where_it_is_misspelt() {
+    let meta = |kind: &str, annotations: &str| {
+        format!("{{apiVersion: v1, kind: {kind}, metadata: {{name: shop, {annotations}}}}}")
+    };
+    let deny = "config.linkerd.io/default-inbound-policy: deny";
+    let texts = [
+        meta("Namespace", "annotations: {config.linkerd.io/default-inbound-polcy: deny}"),
+        meta("Namespace", "annotations: {policy.portcullis.dev/default-allow: deny}"),
+        meta("Namespace", &format!("labels: {{{deny}}}")),
+        meta("ServiceAccount", &format!("annotations: {{{deny}}}")),
+        meta("Namespace", &format!("annotations: {{{deny}}}")),
+    ];
+    let found = check(&texts);
+    let severities: Vec<Vec<&str>> = (0..texts.len())
+        .map(|number| {
+            let lines = found.get(&number).into_iter().flatten();
+            let about = lines.filter(|line| line[2].starts_with("nothing reads"));
+            about.map(|line| line[0].as_str()).collect()
+        })
+        .collect();
+    let expected: [&[&str]; 5] = [&["error"], &["error"], &["error"], &["warning"], &[]];
+    assert_eq!(severities, expected);
+}
+
+#[test]
 fn inject_warns_of_unknown_fields_on_standard_error_alone() {
     let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replica: 2\n  \
                 template:\n    spec: {containers: [{name: web, image: w}]}\n---\n\

@@ -14,6 +14,7 @@ use policy_engine::handles::Policies;
 use policy_server::{
     Accepted, CapacityBounds, ConnectionRefusal, ConnectionService, CurrentTls, HandshakeTurns,
     Listener, ListenerSettings, RevocationOrder, SharedCapacity, TlsHandle, Transport,
+    UnreadCopies,
 };
 pub use policy_server::{Readiness, Requirement};
 use policy_tls::peer::{Peer, PeerTls};
@@ -54,6 +55,8 @@ pub struct Admin {
     /// Bounds a whole connection, so that clients that do not read cannot keep the probes out.
     bound: Duration,
     room: SharedCapacity,
+    /// Metrics that clients have not read.
+    copies: Arc<UnreadCopies>,
 }
 
 /// The policy of the admin port, and the credentials by which the port proves its identity.
@@ -69,7 +72,8 @@ impl Admin {
     pub fn new(readiness: Readiness, registry: Registry) -> Self {
         let registry = Arc::new(Mutex::new(registry));
         let (policies, room) = (Arc::default(), SharedCapacity::new(CONNECTIONS));
-        Self { readiness, registry, policies, guard: None, bound: CONNECTION, room }
+        let copies = Arc::default();
+        Self { readiness, registry, policies, guard: None, bound: CONNECTION, room, copies }
     }
 
     /// Rejects clients outside of loopback, except for probes, until a policy is set
@@ -190,8 +194,8 @@ impl Admin {
     fn answer(&self, method: &Method, uri: &Uri) -> Response<http_body_util::Full<Bytes>> {
         let verbose =
             uri.query().is_some_and(|query| query.split('&').any(|part| part == "verbose"));
-        let respond: fn(&Self) -> (StatusCode, &'static str, String) = match uri.path() {
-            "/live" => |_| (StatusCode::OK, TEXT, "alive\n".to_owned()),
+        let respond: fn(&Self) -> (StatusCode, &'static str, Bytes) = match uri.path() {
+            "/live" => |_| (StatusCode::OK, TEXT, "alive\n".into()),
             "/ready" if verbose => Self::ready_with_remarks,
             "/ready" => Self::ready,
             "/metrics" => Self::metrics,
@@ -210,7 +214,12 @@ impl Admin {
         response
     }
 
-    fn ready(&self) -> (StatusCode, &'static str, String) {
+    fn ready(&self) -> (StatusCode, &'static str, Bytes) {
+        let (status, kind, text) = self.readiness_text();
+        (status, kind, text.into())
+    }
+
+    fn readiness_text(&self) -> (StatusCode, &'static str, String) {
         let missing = self.readiness.missing();
         let mut without = String::new();
         for function in self.readiness.without() {
@@ -225,23 +234,27 @@ impl Admin {
     }
 
     /// Returns the readiness with remarks, which are no reason to be unready.
-    fn ready_with_remarks(&self) -> (StatusCode, &'static str, String) {
-        let (status, kind, mut text) = self.ready();
+    fn ready_with_remarks(&self) -> (StatusCode, &'static str, Bytes) {
+        let (status, kind, mut text) = self.readiness_text();
         for remark in self.readiness.remarks() {
             text.push_str(&format!("remark: {remark}\n"));
         }
-        (status, kind, text)
+        (status, kind, text.into())
     }
 
-    fn metrics(&self) -> (StatusCode, &'static str, String) {
-        let mut text = String::new();
-        match prometheus_client::encoding::text::encode(&mut text, &self.registry.lock()) {
-            Ok(()) => (StatusCode::OK, OPEN_METRICS, text),
-            Err(error) => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                TEXT,
-                format!("cannot encode metrics: {error}\n"),
-            ),
+    fn metrics(&self) -> (StatusCode, &'static str, Bytes) {
+        let encode = || {
+            let mut text = String::new();
+            let encoded =
+                prometheus_client::encoding::text::encode(&mut text, &self.registry.lock());
+            encoded.map(|()| text)
+        };
+        match self.copies.text(encode) {
+            Ok(text) => (StatusCode::OK, OPEN_METRICS, text),
+            Err(error) => {
+                let text = format!("cannot encode metrics: {error}\n");
+                (StatusCode::INTERNAL_SERVER_ERROR, TEXT, text.into())
+            }
         }
     }
 }
@@ -268,6 +281,8 @@ impl ConnectionService for Admin {
         builder
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_secs(30))
+            // A body that is not read stays the one that clients share.
+            .writev(true)
             .max_buf_size(16 * 1024);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         // Over the bound or not, the connection ends there.

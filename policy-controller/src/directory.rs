@@ -2,7 +2,7 @@
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use policy_engine::config::Limits;
-use policy_engine::source::directory::{Lint, Manifests, Scan, Store, apply_scan, names, scan};
+use policy_engine::source::directory::{Lint, Look, Looker, Manifests, Store, apply_scan};
 use policy_engine::source::{Change, Diagnostic, Health, Source, SourceContext, SourceError};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -16,16 +16,6 @@ const QUIET: Duration = Duration::from_millis(40);
 /// Longest delay of reading while changes go on.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// Time for which a file must stay unchanged to be read: writing truncates first, and half of a
-/// manifest may be valid and mean something else.
-const STEADY: Duration = Duration::from_millis(25);
-
-/// The same time for an empty file: most likely it was truncated and not filled yet.
-const STEADY_EMPTY: Duration = Duration::from_millis(500);
-
-/// Number of times that a directory without rest is read before it is used nonetheless.
-const LOOKS: usize = 20;
-
 /// Interval of reading without a notification (links, network file systems).
 const RESCAN: Duration = Duration::from_secs(5);
 
@@ -35,8 +25,7 @@ const RESCAN_BLIND: Duration = Duration::from_secs(1);
 /// Directories of manifests, files, and text that does not change.
 #[derive(Debug)]
 pub struct DirectorySource {
-    inputs: Vec<Manifests>,
-    limits: Limits,
+    looker: Looker,
     lint: Option<Lint>,
     epoch: Arc<str>,
     diagnostics: watch::Sender<Arc<[Diagnostic]>>,
@@ -53,8 +42,7 @@ impl DirectorySource {
         // The standard library's hash keys are its one source of randomness.
         let random = RandomState::new().hash_one(std::process::id());
         Self {
-            inputs,
-            limits,
+            looker: Looker::new(inputs, limits.file_bytes),
             lint: None,
             epoch: format!("directory-{random:016x}").into(),
             diagnostics: watch::Sender::new(Arc::from([])),
@@ -85,7 +73,7 @@ impl Source for DirectorySource {
         let SourceContext { sink, refresh: _, shutdown } = context;
         // Watching begins before the first look, so that nothing falls between the two.
         let (notify, mut notified) = mpsc::channel(1);
-        let watcher = watcher(&self.inputs, notify);
+        let watcher = watcher(self.looker.inputs(), notify);
         let rescan = match &watcher {
             Ok(_) => RESCAN,
             Err(error) => {
@@ -94,9 +82,9 @@ impl Source for DirectorySource {
             }
         };
         let mut store = Store::linting(self.lint);
-        let scan = self.steady(None).await?;
+        let Look { scan, .. } = self.looker.steady(None).await?;
         let mut seen = scan.fingerprint();
-        let (mut batch, diagnostics) = apply_scan(&self.inputs, &mut store, scan);
+        let (mut batch, diagnostics) = apply_scan(self.looker.inputs(), &mut store, scan);
         self.diagnostics.send_replace(diagnostics.into());
         batch.changes.push(Change::Synced);
         if sink.send(batch).await.is_err() {
@@ -109,11 +97,11 @@ impl Source for DirectorySource {
                 () = tokio::time::sleep(rescan) => {}
                 Some(()) = notified.recv() => settle(&mut notified).await,
             }
-            let (batch, diagnostics) = match self.steady(Some(seen)).await {
-                Ok(scan) if scan.fingerprint() == seen => continue,
-                Ok(scan) => {
+            let (batch, diagnostics) = match self.looker.steady(Some(seen)).await {
+                Ok(Look { scan, .. }) if scan.fingerprint() == seen => continue,
+                Ok(Look { scan, .. }) => {
                     seen = scan.fingerprint();
-                    apply_scan(&self.inputs, &mut store, scan)
+                    apply_scan(self.looker.inputs(), &mut store, scan)
                 }
                 Err(error) => {
                     seen = 0;
@@ -131,35 +119,6 @@ impl Source for DirectorySource {
                 return Ok(());
             }
         }
-    }
-}
-
-impl DirectorySource {
-    /// Looks at the directory until two looks in a row agree, or until it is as it was at `known`.
-    async fn steady(&self, known: Option<u64>) -> Result<Scan, SourceError> {
-        let mut scan = self.scan().await?;
-        for _ in 0..LOOKS {
-            let fingerprint = scan.fingerprint();
-            if known == Some(fingerprint) {
-                break;
-            }
-            tokio::time::sleep(if scan.has_empty_file() { STEADY_EMPTY } else { STEADY }).await;
-            scan = self.scan().await?;
-            if scan.fingerprint() == fingerprint {
-                break;
-            }
-        }
-        Ok(scan)
-    }
-
-    /// Looks at the directory without holding up other tasks.
-    async fn scan(&self) -> Result<Scan, SourceError> {
-        let (inputs, bytes) = (self.inputs.clone(), self.limits.file_bytes);
-        let looked = tokio::task::spawn_blocking(move || scan(&inputs, bytes)).await;
-        looked.unwrap_or_else(|error| {
-            let path = names(&self.inputs);
-            Err(SourceError::Unreadable { path, error: std::io::Error::other(error) })
-        })
     }
 }
 

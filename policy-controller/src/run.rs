@@ -14,6 +14,7 @@ mod freshness;
 mod identity;
 mod index;
 mod issuer;
+mod kept;
 mod logging;
 mod ports;
 mod program;

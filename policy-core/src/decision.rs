@@ -145,6 +145,14 @@ pub enum TargetFault {
     PathParameter,
     /// Bytes outside ASCII.
     NonAscii,
+    /// The path is not canonical, and a router has read it before policy.
+    NotCanonical,
+    /// `<` that is not percent-encoded.
+    LessThan,
+    /// `>` that is not percent-encoded.
+    GreaterThan,
+    /// A grave accent that is not percent-encoded.
+    GraveAccent,
     /// More than one `Host`.
     DuplicateHost,
     /// Absolute-form or `:authority` disagrees with `Host`.
@@ -216,7 +224,7 @@ impl Denied {
 
 impl TargetFault {
     /// Every fault, for tables and tests.
-    pub const ALL: [TargetFault; 15] = [
+    pub const ALL: [TargetFault; 19] = [
         Self::Malformed,
         Self::DotSegment,
         Self::EmptySegment,
@@ -226,6 +234,10 @@ impl TargetFault {
         Self::BadEncoding,
         Self::PathParameter,
         Self::NonAscii,
+        Self::NotCanonical,
+        Self::LessThan,
+        Self::GreaterThan,
+        Self::GraveAccent,
         Self::DuplicateHost,
         Self::AuthorityMismatch,
         Self::InvalidHost,
@@ -246,6 +258,10 @@ impl TargetFault {
             Self::BadEncoding => "target_bad_encoding",
             Self::PathParameter => "target_path_parameter",
             Self::NonAscii => "target_non_ascii",
+            Self::NotCanonical => "target_not_canonical",
+            Self::LessThan => "target_less_than",
+            Self::GreaterThan => "target_greater_than",
+            Self::GraveAccent => "target_grave_accent",
             Self::DuplicateHost => "host_duplicate",
             Self::AuthorityMismatch => "host_mismatch",
             Self::InvalidHost => "host_invalid",

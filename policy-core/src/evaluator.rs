@@ -142,11 +142,8 @@ impl Evaluator {
             return Decision::deny(reason, None);
         }
         let subject = Subject::of_connection(connection);
-        for (index, exemption) in (0_u32..).zip(&policy.exemptions) {
-            if exemption.request.is_none() && exemption.authorization.holds(&subject) {
-                let id = AuthorizationId::Exemption(index);
-                return Decision::permit(None, id, exemption.authorization.audit);
-            }
+        if let Some(exempted) = self.exempted_connection(&subject) {
+            return exempted;
         }
         if !policy.admits_bytes() {
             return Decision::deny(Denied::ProtocolMismatch, None);
@@ -156,6 +153,15 @@ impl Evaluator {
         }
         self.by_server(None, &mut Memo::new(), &subject)
             .unwrap_or_else(|| Decision::deny(Denied::Unauthorized, None))
+    }
+
+    fn exempted_connection(&self, subject: &Subject<'_>) -> Option<Decision> {
+        let mut exemptions = (0_u32..).zip(&self.policy.exemptions);
+        let (index, exemption) = exemptions.find(|(_, exemption)| {
+            exemption.request.is_none() && exemption.authorization.holds(subject)
+        })?;
+        let id = AuthorizationId::Exemption(index);
+        Some(Decision::permit(None, id, exemption.authorization.audit))
     }
 
     /// Decides on a request. The rules are those of [`crate::naive`]. `memo` must belong to this
@@ -184,6 +190,12 @@ impl Evaluator {
         if let Some(exempt) = self.exempt.iter().find(|e| e.holds(subject, request)) {
             let id = AuthorizationId::Exemption(exempt.index);
             return Decision::permit(None, id, exempt.authorization.audit);
+        }
+        // A sidecar reads no request there; an application that enforces its own policy does.
+        if connection.tls == Tls::Passthrough
+            && let Some(exempted) = self.exempted_connection(&Subject::of_connection(connection))
+        {
+            return exempted;
         }
         match self.routes.find(request) {
             RouteMatch::Rule(id) => self.by_route(id, memo, subject),

@@ -3,14 +3,18 @@
 use crate::authorization::{Authorization, Condition, Predicate, Requirement, UnresolvedGrant};
 use crate::decision::{AuthorizationId, Decision, RuleId};
 use crate::effect::{EffectsExplanation, explain_effects};
+use crate::limit::RateLimit;
 use crate::match_form;
+use crate::matching::RequestMatch;
 use crate::naive;
 use crate::name::{Origin, Source};
 use crate::network::NetworkTerm;
-use crate::policy::{Route, ServerPolicy};
+use crate::policy::{Owner, Protocol, Route, ServerPolicy};
 use crate::request::{Connection, RequestView, Subject, Tls};
 use std::fmt;
 use std::sync::Arc;
+
+pub use crate::naive::{MatchPart, MatchPrecedence, OtherRule, RuleOutcome};
 
 /// The most authorizations that an explanation names.
 pub const MAX_CONSIDERED: usize = 16;
@@ -20,8 +24,17 @@ pub const MAX_CONSIDERED: usize = 16;
 pub struct Explanation {
     /// The decision.
     pub decision: Decision,
+    /// The owner of the port.
+    pub owner: Owner,
+    /// The protocol of the port.
+    pub protocol: Protocol,
     /// The origin of the matched route, if one matched.
     pub route: Option<Origin>,
+    /// The match of that route that took the request; absent where the route was not found by one.
+    pub matched: Option<RequestMatch>,
+    /// Other matches of the port's routes: those that the request fulfils and that lost, then those that
+    /// it misses, fewest parts first. At most [`MAX_CONSIDERED`]; none where no route was looked for.
+    pub others: Vec<OtherRule>,
     /// The authorizations that were considered: first the one that holds, if any, then those that
     /// do not, fewest failed conditions first, in the order of the policy where they tie. At most
     /// [`MAX_CONSIDERED`].
@@ -30,6 +43,8 @@ pub struct Explanation {
     pub omitted: usize,
     /// Grants of the route and the Server that resolved to nothing. At most [`MAX_CONSIDERED`].
     pub withheld: Vec<UnresolvedGrant>,
+    /// The rate limit of the port, which is spent after the decision.
+    pub rate_limit: Option<RateLimit>,
     /// The effects on the request; none where it is denied.
     pub effects: EffectsExplanation,
 }
@@ -55,6 +70,8 @@ pub struct FailedCondition {
     pub condition: Option<Condition>,
     /// The reason why the client does not meet it.
     pub unmet: FailureReason,
+    /// The client's own value: its address, its identity or the path segment, in words where it has none.
+    pub client: String,
 }
 
 /// The reason why a client does not meet a condition.
@@ -123,6 +140,10 @@ pub fn explain(
     let request = request.zip(path.as_deref());
     let request = request.map(|(request, path)| RequestView { path, ..*request });
     let subject = Subject { connection, request: request.as_ref() };
+    let (matched, others) = match &request {
+        Some(request) if looked_for_route(policy, &decision) => rules(policy, route, request),
+        Some(_) | None => (None, Vec::new()),
+    };
     let grants = reached(policy, &decision, route);
     let total = grants.len();
     let mut considered: Vec<GrantEvaluation> =
@@ -135,12 +156,39 @@ pub fn explain(
     let server = if inherits { &policy.withheld[..] } else { &[] };
     Explanation {
         decision,
+        owner: policy.owner.clone(),
+        protocol: policy.protocol,
         route: route.map(|route| route.origin.clone()),
+        matched,
+        others,
         omitted: total.saturating_sub(considered.len()),
         considered,
         withheld: own.iter().chain(server).take(MAX_CONSIDERED).cloned().collect(),
+        rate_limit: policy.rate_limit.clone(),
         effects,
     }
+}
+
+/// Returns true unless something else settled the decision before any route was looked for.
+fn looked_for_route(policy: &ServerPolicy, decision: &Decision) -> bool {
+    use crate::decision::Denied;
+    let settled = match decision {
+        Decision::Permit(permit) => matches!(permit.authorization, AuthorizationId::Exemption(_)),
+        Decision::Deny(denial) => matches!(denial.reason, Denied::Target(_)),
+    };
+    policy.deny.is_none() && policy.protocol.is_http() && !settled
+}
+
+/// The match that took the request, and the others.
+fn rules(
+    policy: &ServerPolicy,
+    route: Option<RuleId>,
+    request: &RequestView<'_>,
+) -> (Option<RequestMatch>, Vec<OtherRule>) {
+    let matched = route.and_then(|id| naive::governing_match(policy, id, request)).cloned();
+    let mut others = naive::other_rules(policy, route, request);
+    others.truncate(MAX_CONSIDERED);
+    (matched, others)
 }
 
 /// The route that `id` names.
@@ -188,16 +236,45 @@ fn consider(id: AuthorizationId, grant: &Authorization, subject: &Subject<'_>) -
         return GrantEvaluation { id, source, failed: None, failures: 0 };
     };
     if conditions.is_empty() {
-        let failed = FailedCondition { condition: None, unmet: FailureReason::NamesNobody };
+        let (condition, unmet) = (None, FailureReason::NamesNobody);
+        let failed = FailedCondition { condition, unmet, client: identity(subject) };
         return GrantEvaluation { id, source, failed: Some(failed), failures: usize::MAX };
     }
     let mut unmet = conditions.iter().filter(|c| !c.test.holds(subject));
     let failed = unmet.next().map(|condition| FailedCondition {
         unmet: lacking(&condition.test, subject.connection),
         condition: Some(condition.clone()),
+        client: value(&condition.test, subject),
     });
     let failures = usize::from(failed.is_some()).saturating_add(unmet.count());
     GrantEvaluation { id, source, failed, failures }
+}
+
+/// Returns what the client has where `test` looks.
+fn value(test: &Predicate, subject: &Subject<'_>) -> String {
+    match test {
+        Predicate::Network(_) => subject.connection.client.to_string(),
+        Predicate::MeshTls | Predicate::Identity(_) | Predicate::TlsPassthrough => {
+            identity(subject)
+        }
+        Predicate::Segment(condition) => {
+            let Some(request) = subject.request else { return "no request".to_owned() };
+            let place = usize::try_from(condition.place).unwrap_or(usize::MAX);
+            let inner = request.path.strip_prefix('/').unwrap_or_default();
+            let text = inner.split('/').nth(place).filter(|text| !text.is_empty());
+            text.map_or_else(|| "no such segment".to_owned(), str::to_owned)
+        }
+    }
+}
+
+/// Returns the client's identity, or the state of TLS in words.
+fn identity(subject: &Subject<'_>) -> String {
+    match subject.connection.tls {
+        Tls::Terminated(Some(identity)) => identity.as_str().to_owned(),
+        Tls::Terminated(None) => "mesh TLS without an identity".to_owned(),
+        Tls::Passthrough => "TLS for the application".to_owned(),
+        Tls::Absent => "no mesh TLS".to_owned(),
+    }
 }
 
 /// Returns the reason why `test` does not hold.

@@ -1,15 +1,17 @@
 //! The texts that regular expressions are compared with, and whether an expression matches any of
 //! them.
 //!
-//! The search walks the automaton of the expression and the grammar of the texts side by side. It
-//! takes every assertion (`^`, `\b`) for true, so that it may overlook an expression that matches
-//! nothing, and never takes one that matches something for such.
+//! The search walks the automaton of the expression and the grammar of the texts side by side. An
+//! assertion (`^`, `\b`) is compared with the byte before it at once, and with the one after it when
+//! that one is reached.
 
 use crate::path_form::{is_plain, is_segment_character};
 use regex_automata::nfa::thompson::{Compiler, Config, NFA, State, WhichCaptures};
+use regex_automata::util::look::Look;
 use regex_automata::util::primitives::StateID;
 use regex_syntax::hir::{Capture, Hir, HirKind};
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 
 /// The most steps spent on the alternatives of one expression. Of a larger one only the whole is
 /// looked at.
@@ -113,13 +115,17 @@ pub(crate) fn useless_part<P: Place>(source: &str) -> Option<Hir> {
         return Some(whole);
     }
     let size = automaton(&whole)?.states().len();
-    if count_arms(&whole).saturating_mul(size) > MAX_STEPS {
+    let arms = count_arms(&whole);
+    if arms.saturating_mul(size) > MAX_STEPS {
         return None;
     }
-    with_one_arm(&whole).into_iter().find(|(_, only)| !meets::<P>(only)).map(|(arm, _)| arm)
+    (0..arms).find_map(|number| {
+        let (arm, only) = with_one_arm(&whole, &mut { number })?;
+        (!meets::<P>(&only)).then_some(arm)
+    })
 }
 
-/// The number of alternatives that [`with_one_arm`] returns.
+/// The number of alternatives that [`with_one_arm`] knows.
 fn count_arms(parsed: &Hir) -> usize {
     let of_each = |parts: &[Hir]| parts.iter().map(count_arms).fold(0, usize::saturating_add);
     match parsed.kind() {
@@ -134,32 +140,34 @@ fn count_arms(parsed: &Hir) -> usize {
     }
 }
 
-/// Each alternative of the expression, beside the expression without its siblings. Those below a
-/// repetition are left out, because they may match together what none matches by itself.
-fn with_one_arm(parsed: &Hir) -> Vec<(Hir, Hir)> {
+/// An alternative of the expression, beside the expression without its siblings; `left` is the number of
+/// those that come before it. Those below a repetition are left out, because they may match together
+/// what none matches by itself. Takes time in the size of the expression.
+fn with_one_arm(parsed: &Hir, left: &mut usize) -> Option<(Hir, Hir)> {
     match parsed.kind() {
-        HirKind::Alternation(arms) => arms
-            .iter()
-            .flat_map(|arm| [(arm.clone(), arm.clone())].into_iter().chain(with_one_arm(arm)))
-            .collect(),
-        HirKind::Capture(Capture { sub, .. }) => with_one_arm(sub),
-        HirKind::Concat(parts) => {
-            let of_part = |(at, part): (usize, &Hir)| {
-                with_one_arm(part).into_iter().map(move |(arm, only)| {
-                    let mut parts = parts.clone();
-                    if let Some(part) = parts.get_mut(at) {
-                        *part = only;
-                    }
-                    (arm, Hir::concat(parts))
-                })
-            };
-            parts.iter().enumerate().flat_map(of_part).collect()
-        }
+        HirKind::Alternation(arms) => arms.iter().find_map(|arm| match left.checked_sub(1) {
+            None => Some((arm.clone(), arm.clone())),
+            Some(fewer) => {
+                *left = fewer;
+                with_one_arm(arm, left)
+            }
+        }),
+        HirKind::Capture(Capture { sub, .. }) => with_one_arm(sub, left),
+        HirKind::Concat(parts) => parts.iter().enumerate().find_map(|(at, part)| {
+            let (arm, only) = with_one_arm(part, left)?;
+            let mut only = Some(only);
+            let all =
+                parts.iter().enumerate().map(|(other, part)| match only.take_if(|_| other == at) {
+                    Some(only) => only,
+                    None => part.clone(),
+                });
+            Some((arm, Hir::concat(all.collect())))
+        }),
         HirKind::Empty
         | HirKind::Literal(_)
         | HirKind::Class(_)
         | HirKind::Look(_)
-        | HirKind::Repetition(_) => Vec::new(),
+        | HirKind::Repetition(_) => None,
     }
 }
 
@@ -169,39 +177,108 @@ fn automaton(parsed: &Hir) -> Option<NFA> {
     Compiler::new().configure(config).build_from_hir(parsed).ok()
 }
 
+/// The bytes that may come next.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Next {
+    end: bool,
+    word: bool,
+    other: bool,
+}
+
+impl Next {
+    const ANY: Self = Self { end: true, word: true, other: true };
+    const END: Self = Self { end: true, word: false, other: false };
+    const WORD: Self = Self { end: false, word: true, other: false };
+    const NO_WORD: Self = Self { end: true, word: false, other: true };
+
+    fn and(self, also: Self) -> Self {
+        let Self { end, word, other } = also;
+        Self { end: self.end && end, word: self.word && word, other: self.other && other }
+    }
+}
+
+/// A place in the automaton and in a text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Step<P> {
+    state: StateID,
+    place: P,
+    /// True after a letter, a digit or `_`. The texts have no others.
+    after_word: bool,
+    next: Next,
+}
+
+impl<P: Place> Step<P> {
+    fn to(self, state: StateID) -> Self {
+        Self { state, ..self }
+    }
+
+    /// After an assertion; `None` if it does not hold here.
+    fn past(self, look: Look, state: StateID) -> Option<Self> {
+        let (is_start, after_word) = (self.place == P::START, self.after_word);
+        let boundary = if after_word { Next::NO_WORD } else { Next::WORD };
+        let inside = if after_word { Next::WORD } else { Next::NO_WORD };
+        // The texts have no line breaks.
+        let (holds, next) = match look {
+            Look::Start | Look::StartLF | Look::StartCRLF => (is_start, Next::ANY),
+            Look::End | Look::EndLF | Look::EndCRLF => (true, Next::END),
+            Look::WordAscii | Look::WordUnicode => (true, boundary),
+            Look::WordAsciiNegate | Look::WordUnicodeNegate => (true, inside),
+            Look::WordStartAscii | Look::WordStartUnicode => (!after_word, Next::WORD),
+            Look::WordEndAscii | Look::WordEndUnicode => (after_word, Next::NO_WORD),
+            Look::WordStartHalfAscii | Look::WordStartHalfUnicode => (!after_word, Next::ANY),
+            Look::WordEndHalfAscii | Look::WordEndHalfUnicode => (true, Next::NO_WORD),
+        };
+        let next = self.next.and(next);
+        (holds && next != Next { end: false, word: false, other: false }).then_some(Self {
+            state,
+            next,
+            ..self
+        })
+    }
+
+    /// After a byte; `None` if no text goes on so. `looks`: the expression has assertions.
+    fn after(self, byte: u8, state: StateID, looks: bool) -> Option<Self> {
+        let is_word = byte.is_ascii_alphanumeric() || byte == b'_';
+        let place = self.place.after(byte)?;
+        let may_come = if is_word { self.next.word } else { self.next.other };
+        may_come.then_some(Self { state, place, after_word: looks && is_word, next: Next::ANY })
+    }
+}
+
 /// Returns true if the expression matches the whole of some text, or is too large to say.
 fn meets<P: Place>(parsed: &Hir) -> bool {
     let Some(automaton) = automaton(parsed) else { return true };
-    let first = (automaton.start_anchored(), P::START);
+    let looks = !automaton.look_set_any().is_empty();
+    let state = automaton.start_anchored();
+    let first = Step { state, place: P::START, after_word: false, next: Next::ANY };
     let mut seen = HashSet::from([first]);
     let mut open = vec![first];
-    while let Some((state, place)) = open.pop() {
-        let mut reach = |next: (StateID, P)| {
+    while let Some(step) = open.pop() {
+        let mut reach = |next: Step<P>| {
             if seen.insert(next) {
                 open.push(next);
             }
         };
-        match automaton.state(state) {
-            State::Match { .. } if place.may_end() => return true,
+        let mut each = |next: StateID, bytes: RangeInclusive<u8>| {
+            bytes.filter_map(|byte| step.after(byte, next, looks)).for_each(&mut reach);
+        };
+        match automaton.state(step.state) {
+            State::Match { .. } if step.place.may_end() && step.next.end => return true,
             State::Match { .. } | State::Fail => {}
-            State::Look { next, .. } | State::Capture { next, .. } => reach((*next, place)),
-            State::Union { alternates } => alternates.iter().for_each(|to| reach((*to, place))),
+            State::Look { look, next } => step.past(*look, *next).into_iter().for_each(reach),
+            State::Capture { next, .. } => reach(step.to(*next)),
+            State::Union { alternates } => alternates.iter().for_each(|to| reach(step.to(*to))),
             State::BinaryUnion { alt1, alt2 } => {
-                reach((*alt1, place));
-                reach((*alt2, place));
+                reach(step.to(*alt1));
+                reach(step.to(*alt2));
             }
-            State::ByteRange { trans } => {
-                each_step(place, trans.start..=trans.end, |to| reach((trans.next, to)));
-            }
+            State::ByteRange { trans } => each(trans.next, trans.start..=trans.end),
             State::Sparse(sparse) => {
-                for trans in &sparse.transitions {
-                    each_step(place, trans.start..=trans.end, |to| reach((trans.next, to)));
-                }
+                sparse.transitions.iter().for_each(|one| each(one.next, one.start..=one.end));
             }
             State::Dense(dense) => {
                 for byte in 0..=u8::MAX {
-                    let to = dense.matches_byte(byte).zip(place.after(byte));
-                    to.into_iter().for_each(&mut reach);
+                    dense.matches_byte(byte).into_iter().for_each(|next| each(next, byte..=byte));
                 }
             }
         }
@@ -209,6 +286,51 @@ fn meets<P: Place>(parsed: &Hir) -> bool {
     false
 }
 
-fn each_step<P: Place>(place: P, bytes: impl Iterator<Item = u8>, reach: impl FnMut(P)) {
-    bytes.filter_map(|byte| place.after(byte)).for_each(reach);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each alternative with the whole in which it is alone, as text.
+    fn arms(source: &str) -> Vec<(String, String)> {
+        let whole = regex_syntax::parse(source).unwrap();
+        let one = |number| with_one_arm(&whole, &mut { number });
+        assert_eq!(one(count_arms(&whole)), None);
+        let all = (0..count_arms(&whole)).map(|number| one(number).unwrap());
+        all.map(|(arm, only)| (arm.to_string(), only.to_string())).collect()
+    }
+
+    #[test]
+    fn each_alternative_is_looked_at_alone() {
+        assert_eq!(arms("ab"), []);
+        assert_eq!(arms("(a|b)*"), []);
+        let text = |arm: &str, only: &str| {
+            let text = |source| regex_syntax::parse(source).unwrap().to_string();
+            (text(arm), text(only))
+        };
+        assert_eq!(
+            arms("x(aa|b(cc|dd)|ee)y"),
+            [
+                text("aa", "xaay"),
+                text("b(cc|dd)", "xb(cc|dd)y"),
+                text("cc", "xbccy"),
+                text("dd", "xbddy"),
+                text("ee", "xeey"),
+            ]
+        );
+    }
+
+    /// The most steps, of the deepest expression that is accepted.
+    #[test]
+    fn alternatives_of_alternatives_take_bounded_time() {
+        let nested = (0..80).fold("cc".to_owned(), |inner, _| format!("(aa{inner}bb|dd)"));
+        let whole = regex_syntax::parse(&nested).unwrap();
+        let size = automaton(&whole).unwrap().states().len();
+        let steps = count_arms(&whole).saturating_mul(size);
+        assert!((MAX_STEPS / 2..=MAX_STEPS).contains(&steps), "{steps}");
+        let begun = std::time::Instant::now();
+        let source = format!("/{nested}");
+        assert_eq!(useless_part::<InPath>(&source), None);
+        let spent = begun.elapsed();
+        assert!(spent < std::time::Duration::from_secs(5), "{spent:?}");
+    }
 }

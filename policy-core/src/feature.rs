@@ -8,7 +8,7 @@ use crate::name::Origin;
 use crate::network::{NetworkMatch, NetworkTerm};
 use crate::policy::{
     Exemption, InformationalHeaders, PathHandling, Route, RouteKind, RouteTable, Rule,
-    ServerPolicy, Unmatched,
+    ServerPolicy, Unmatched, UpstreamReuse,
 };
 use std::collections::BTreeSet;
 
@@ -56,11 +56,13 @@ pub enum Feature {
     UnreadableMatches,
     /// Rate limits that refuse every request.
     RefusingLimits,
+    /// Connections to the application that are used again after requests without a body alone.
+    ReuseWithoutBody,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 18] = [
+    pub const ALL: [Feature; 19] = [
         Self::PathParameters,
         Self::HostTables,
         Self::DenyReasons,
@@ -79,6 +81,7 @@ impl Feature {
         Self::RequiredRewrites,
         Self::UnreadableMatches,
         Self::RefusingLimits,
+        Self::ReuseWithoutBody,
     ];
 
     /// The name on the wire.
@@ -102,6 +105,7 @@ impl Feature {
             Self::RequiredRewrites => "required-rewrites",
             Self::UnreadableMatches => "unreadable-matches",
             Self::RefusingLimits => "refusing-limits",
+            Self::ReuseWithoutBody => "reuse-without-body",
         }
     }
 
@@ -123,6 +127,7 @@ impl Feature {
             | Self::Delegation
             | Self::RequiredRewrites
             | Self::RefusingLimits
+            | Self::ReuseWithoutBody
             | Self::UnreadableMatches => true,
             Self::Conditions
             | Self::NetworkSymbols
@@ -145,6 +150,7 @@ pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
         deny,
         paths,
         informational_headers,
+        upstream_reuse,
         authorizations,
         exemptions,
         routes,
@@ -161,6 +167,10 @@ pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
     match informational_headers {
         InformationalHeaders::Enabled => {}
         InformationalHeaders::Disabled => _ = found.insert(Feature::NoInformationalHeaders),
+    }
+    match upstream_reuse {
+        UpstreamReuse::Usual => {}
+        UpstreamReuse::WithoutBody => _ = found.insert(Feature::ReuseWithoutBody),
     }
     if rate_limit.as_ref().is_some_and(|limit| limit.refuses) {
         found.insert(Feature::RefusingLimits);

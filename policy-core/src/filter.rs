@@ -215,7 +215,7 @@ pub struct Redirect {
     pub port: Option<u16>,
     /// Path; absent: as requested.
     pub path: Option<RedirectPath>,
-    /// 301 or 302.
+    /// 301, 302, 303, 307 or 308.
     pub status: u16,
 }
 

@@ -16,10 +16,12 @@ pub mod change;
 pub mod compact_list;
 pub mod condition;
 pub mod decision;
+pub mod decision_id;
 pub mod destination;
 pub mod effect;
 pub mod evaluator;
 pub mod explain;
+mod explanation_fields;
 mod expression_texts;
 pub mod feature;
 pub mod filter;
@@ -50,6 +52,7 @@ pub mod symbols;
 pub mod target;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod words;
 pub mod workload;
 
 pub use authorization::{
@@ -61,6 +64,7 @@ pub use condition::{
     EffectCondition, HeaderCondition, HeaderOperator, SegmentCondition, SegmentOperator,
 };
 pub use decision::{AuthorizationId, Decision, Denial, Denied, Permit, RuleId, TargetFault};
+pub use decision_id::{DecisionId, PodPart};
 pub use destination::{
     AddressFamily, Destination, Endpoint, EndpointMesh, MeshEndpoint, PlaintextReason,
     ServiceDestination, ServiceName,
@@ -82,7 +86,8 @@ pub use path_form::match_form;
 pub use pattern::{Pattern, PatternError};
 pub use policy::{
     DefaultPolicy, Exemption, InformationalHeaders, Owner, PathHandling, Protocol, Route,
-    RouteKind, RouteLabel, RouteTable, Rule, ServerPolicy, Undeclared, Unmatched, WorkloadPolicy,
+    RouteKind, RouteLabel, RouteTable, Rule, ServerPolicy, Undeclared, Unmatched, UpstreamReuse,
+    WorkloadPolicy,
 };
 pub use request::{Connection, RequestView, Subject, Tls};
 pub use revision::Revision;

@@ -37,7 +37,9 @@
 //! 4. Paths are compared in their match form, those of requests and of matches alike; a regular
 //!    expression sees that form. Where the port takes paths as they come, both stay as they are. A
 //!    match on `host` looks at the canonical host, and its exact value is brought to that form.
-//! 5. The first exemption whose match matches and whose authorization holds permits it.
+//! 5. The first exemption whose match matches and whose authorization holds permits it. On a connection
+//!    of passed-through TLS, which only an application that enforces its own policy reads, so does an
+//!    exemption for connections.
 //! 6. On a host whose most specific table denies what it does not match as `not_delegated`, this rule does
 //!    not apply. Else the first match of a route that comes before all others, on whose hosts the request is and that
 //!    is not `NoMatch`, refuses it as `route_invalid`. These routes are in no table.
@@ -71,8 +73,10 @@ mod conditions;
 mod effects;
 mod grants;
 mod matches;
+mod others;
 
 pub use effects::{effects, timeouts};
+pub use others::{MatchPart, MatchPrecedence, OtherRule, RuleOutcome, other_rules};
 
 use crate::authorization::Authorization;
 use crate::decision::{AuthorizationId, Decision, Denied, RuleId, TargetFault};
@@ -170,6 +174,14 @@ pub fn decide_request(
         let wanted = exemption.request.as_ref();
         let wanted = wanted.map(|wanted| matches::evaluate(&wanted.on_port(policy.paths), request));
         wanted == Some(MatchResult::Match) && grants::holds(&exemption.authorization, &subject)
+    });
+    let exempt = exempt.or_else(|| {
+        let carried = Subject::of_connection(connection);
+        policy.exemptions.iter().position(|exemption| {
+            connection.tls == Tls::Passthrough
+                && exemption.request.is_none()
+                && grants::holds(&exemption.authorization, &carried)
+        })
     });
     if let Some(index) = exempt {
         return exempted(policy, index);

@@ -6,8 +6,10 @@
 //! escapes, classes and repetition keep their meaning.
 //!
 //! `.`, `[^/]` and `\w` stay as they are and mean characters of the match form, of which `%C3%A9`
-//! has six.
+//! has six. The edge of a word (`\b`) is another one there: between `%20` and `a` there is none, and
+//! one is before `%C3`. So an expression that has to be rewritten has none of them.
 
+use crate::expression_texts::{InPath, useless_part};
 use crate::path_form::{OctetEncoding, is_plain, next, push};
 use regex_syntax::hir::print::Printer;
 use regex_syntax::hir::{
@@ -31,6 +33,12 @@ pub enum PathExpressionError {
          character itself"
     )]
     EndOfPath(char, &'static str),
+    /// An edge of a word beside characters that are rewritten.
+    #[error(
+        "has the edge of a word (such as `\\b`) and characters that are percent-encoded in paths, where \
+         the edge is at another place; write the characters that may come before and after it"
+    )]
+    EdgeOfWord,
     /// Too long or too large in the match form.
     #[error("is too large once its characters are percent-encoded: {0}")]
     TooLarge(String),
@@ -48,7 +56,22 @@ pub(crate) fn in_match_form(source: &str) -> Result<Option<String>, PathExpressi
         return Ok(None);
     }
     let Ok(parsed) = regex_syntax::parse(source) else { return Ok(None) };
-    Ok(rewrite(&parsed)?.map(|form| printed(&form)))
+    let mut percent = Percent { begins: true, classes: 0 };
+    let mut form = rewrite(&parsed, &mut percent)?;
+    let is_useless = |form: &Hir| {
+        useless_part::<InPath>(&printed(form)).is_some_and(|part| printed(&part) == "%")
+    };
+    if percent.classes > 0 && form.as_ref().is_some_and(is_useless) {
+        if percent.classes > 1 {
+            return Err(PathExpressionError::StrayPercent);
+        }
+        percent.begins = false;
+        form = rewrite(&parsed, &mut percent)?;
+    }
+    if form.is_some() && parsed.properties().look_set().contains_word() {
+        return Err(PathExpressionError::EdgeOfWord);
+    }
+    Ok(form.map(|form| printed(&form)))
 }
 
 /// Returns the text of a parsed expression over match forms, with as few groups as that takes. Match
@@ -138,8 +161,16 @@ fn is_evidently_kept(byte: u8) -> bool {
     is_plain(byte) || matches!(byte, b'|')
 }
 
+/// The reading of `%` in classes.
+struct Percent {
+    /// True if it may begin an encoding, besides being the character.
+    begins: bool,
+    /// The number of classes that have it.
+    classes: usize,
+}
+
 /// `None`: nothing is to be rewritten. The parser bounds the depth.
-fn rewrite(parsed: &Hir) -> Result<Option<Hir>, PathExpressionError> {
+fn rewrite(parsed: &Hir, percent: &mut Percent) -> Result<Option<Hir>, PathExpressionError> {
     Ok(match parsed.kind() {
         HirKind::Empty | HirKind::Look(_) => None,
         HirKind::Literal(literal) => match std::str::from_utf8(&literal.0) {
@@ -149,21 +180,25 @@ fn rewrite(parsed: &Hir) -> Result<Option<Hir>, PathExpressionError> {
             }),
             Err(_) => None,
         },
-        HirKind::Class(class) => class_form(class),
+        HirKind::Class(class) => class_form(class, percent),
         HirKind::Repetition(repetition) => {
-            rewrite(&repetition.sub)?.map(|sub| Hir::repetition(repetition.with(sub)))
+            rewrite(&repetition.sub, percent)?.map(|sub| Hir::repetition(repetition.with(sub)))
         }
-        HirKind::Capture(Capture { index, name, sub }) => rewrite(sub)?.map(|sub| {
+        HirKind::Capture(Capture { index, name, sub }) => rewrite(sub, percent)?.map(|sub| {
             let (index, name, sub) = (*index, name.clone(), Box::new(sub));
             Hir::capture(Capture { index, name, sub })
         }),
-        HirKind::Concat(parts) => rewrite_each(parts)?.map(Hir::concat),
-        HirKind::Alternation(arms) => rewrite_each(arms)?.map(Hir::alternation),
+        HirKind::Concat(parts) => rewrite_each(parts, percent)?.map(Hir::concat),
+        HirKind::Alternation(arms) => rewrite_each(arms, percent)?.map(Hir::alternation),
     })
 }
 
-fn rewrite_each(parts: &[Hir]) -> Result<Option<Vec<Hir>>, PathExpressionError> {
-    let forms: Vec<Option<Hir>> = parts.iter().map(rewrite).collect::<Result<_, _>>()?;
+fn rewrite_each(
+    parts: &[Hir],
+    percent: &mut Percent,
+) -> Result<Option<Vec<Hir>>, PathExpressionError> {
+    let forms = parts.iter().map(|part| rewrite(part, percent));
+    let forms: Vec<Option<Hir>> = forms.collect::<Result<_, _>>()?;
     if forms.iter().all(Option::is_none) {
         return Ok(None);
     }
@@ -196,15 +231,20 @@ fn literal_form(text: &str) -> Result<String, PathExpressionError> {
 }
 
 /// The class with the encodings of its characters that the match form encodes; `None` if it has none
-/// of these, or stays as it is.
-fn class_form(class: &Class) -> Option<Hir> {
+/// of these, or stays as it is. `%` may be meant as the character, which is encoded, too, or begin an
+/// encoding, as in `[0-9A-F%]+`.
+fn class_form(class: &Class, reading: &mut Percent) -> Option<Hir> {
     let whole = match class {
         Class::Unicode(class) => class.clone(),
         Class::Bytes(class) => class.to_unicode_class()?,
     };
-    let (mut plain, mut encoded) = (whole.clone(), whole);
+    let percent = ClassUnicode::new([range('%', '%')]);
+    let (mut plain, mut encoded) = (whole.clone(), whole.clone());
     plain.intersect(&plain_characters());
     encoded.difference(&plain_characters());
+    let mut begins = whole;
+    begins.intersect(&percent);
+    encoded.union(&begins);
     // No request that is decided has one.
     encoded.difference(&ClassUnicode::new([range('\0', '\x1f'), range('\x7f', '\x7f')]));
     if !plain.ranges().is_empty() {
@@ -223,8 +263,12 @@ fn class_form(class: &Class) -> Option<Hir> {
         let octets = sequence.as_slice().iter().map(octets);
         Hir::concat(octets.collect())
     });
+    plain.difference(&percent);
     let plain = (!plain.ranges().is_empty()).then(|| Hir::class(Class::Unicode(plain)));
-    Some(Hir::alternation(plain.into_iter().chain(sequences).collect()))
+    let has_percent = !begins.ranges().is_empty();
+    reading.classes = reading.classes.saturating_add(has_percent.into());
+    let begins = (has_percent && reading.begins).then(|| Hir::literal(*b"%"));
+    Some(Hir::alternation(plain.into_iter().chain(sequences).chain(begins).collect()))
 }
 
 /// The characters that stand for themselves in a match form, or begin a percent-encoding there.
@@ -314,6 +358,28 @@ mod tests {
     }
 
     #[test]
+    fn a_percent_in_a_class_is_the_character_and_begins_an_encoding() {
+        matches("/[%x]secret", &["/%25secret", "/xsecret"], &["/secret"]);
+        matches("/[0-9A-F%]+", &["/%25", "/%C3%A9", "/0"], &["/g"]);
+        matches("/[% ]", &["/%25", "/%20"], &["/%"]);
+        matches("/[!-~]", &["/%25", "/%22", "/a"], &["/%20"]);
+        matches("/[%x]{2}", &["/%25x", "/xx"], &["/%25"]);
+        assert_eq!(form("/[%x][%y]z"), Err(PathExpressionError::StrayPercent.to_string()));
+        assert_eq!(form("/[%]x"), Err(PathExpressionError::StrayPercent.to_string()));
+    }
+
+    #[test]
+    fn an_edge_of_a_word_beside_what_is_rewritten_is_an_error() {
+        let edge = || Err(PathExpressionError::EdgeOfWord.to_string());
+        assert_eq!(form(r"/ \bbooks"), edge());
+        assert_eq!(form(r"/(books|caf\bé)"), edge());
+        assert_eq!(form(r"/[% ]+\Bbooks"), edge());
+        assert_eq!(form(r"/books\b.*"), Ok(None));
+        matches(r"/\bbooks\b.*", &["/books", "/books/x", "/books%20x"], &["/booksx"]);
+        matches(r"/a(?m:$)|(?m:^)/b", &["/a", "/b"], &["/a/b"]);
+    }
+
+    #[test]
     fn an_expression_that_can_match_as_it_is_written_stays() {
         for source in [
             "/.*",
@@ -346,6 +412,11 @@ mod tests {
         assert_eq!(form("/(a|%[a-f]0|c.)/x"), nothing("%[a-f]0"));
         assert_eq!(form("/100%"), nothing("/100%"));
         assert_eq!(form("/100%/x"), stray());
+        assert_eq!(form(r"/a\Bb|/%20\bb"), nothing(r"/%20\bb"));
+        assert_eq!(form(r"/(\Bb|c)"), nothing(r"\Bb"));
+        assert_eq!(form(r"/a\b{end}b"), nothing(r"/a\b{end}b"));
+        assert_eq!(form("/a^b"), nothing(r"/a\Ab"));
+        assert_eq!(form("/(a$|b)/c"), nothing(r"a\z"));
         assert_eq!(form(r"/search\?q=.*"), end('?', "%3F"));
         assert_eq!(form("/a#b"), end('#', "%23"));
         assert_eq!(form(r"/[?#]"), Ok(Some("/(?:%23|%3F)".into())));

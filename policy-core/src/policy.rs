@@ -48,6 +48,8 @@ pub struct ServerPolicy {
     pub paths: PathHandling,
     /// The informational headers of forwarded requests.
     pub informational_headers: InformationalHeaders,
+    /// The reuse of connections to the application.
+    pub upstream_reuse: UpstreamReuse,
     /// Grants for every connection, and for every request whose route inherits them.
     pub authorizations: AuthorizationSet,
     /// Connections and requests that are permitted before routes are evaluated (kubelet probes).
@@ -73,6 +75,7 @@ impl ServerPolicy {
             deny: None,
             paths: PathHandling::Canonical,
             informational_headers: InformationalHeaders::Enabled,
+            upstream_reuse: UpstreamReuse::Usual,
             authorizations: AuthorizationSet::default(),
             exemptions: Vec::new(),
             routes: RouteTable {
@@ -167,6 +170,16 @@ pub enum InformationalHeaders {
     Enabled,
     /// The proxy does not add them (opt-out by annotation).
     Disabled,
+}
+
+/// The requests after which an HTTP/1 connection to the application is used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UpstreamReuse {
+    /// All but those with a body whose method some applications expect none of.
+    Usual,
+    /// Those without a body: the application may leave any body unread, and take it for the next request,
+    /// which nobody judged.
+    WithoutBody,
 }
 
 /// A connection or request that passes without looking at routes.

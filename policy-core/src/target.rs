@@ -26,6 +26,11 @@ pub struct Target<'a> {
 }
 
 impl Target<'_> {
+    /// True if the path was received in the canonical form.
+    pub fn is_canonical(&self) -> bool {
+        matches!(self.path, Cow::Borrowed(_))
+    }
+
     /// The path and query to forward; `None` if what was received is already canonical and is to
     /// be forwarded as it is.
     pub fn rewritten(&self) -> Option<PathAndQuery> {

@@ -353,3 +353,101 @@ fn each_effect_of_a_policy_names_its_feature() {
         assert_eq!(feature.guards(), guards, "only that which must not be left out");
     }
 }
+
+#[test]
+fn matches_that_lost_come_before_those_that_the_request_misses() {
+    use policy_core::explain::{MatchPart, MatchPrecedence, RuleOutcome};
+    let prefix = |path| RequestMatch::path(PathPattern::prefix(path));
+    let mut elsewhere = route("elsewhere", vec![prefix("/api")]);
+    elsewhere.hosts = vec![HostPattern::parse("other.example")].into_iter().collect();
+    let tenant = policy_core::HeaderMatch {
+        name: HeaderName::from_static("x-tenant"),
+        value: policy_core::ValueMatch::Exact(b"a"[..].into()),
+    };
+    let mut made = policy();
+    made.routes.routes = vec![
+        route("all", vec![prefix("/")]),
+        route("api", vec![prefix("/api")]),
+        route("again", vec![prefix("/api")]),
+        route("writes", vec![prefix("/api").with_method(Some(http::Method::POST))]),
+        route("tenant", vec![prefix("/api/v2").with_headers(vec![tenant])]),
+        elsewhere,
+    ]
+    .into_iter()
+    .map(Arc::new)
+    .collect();
+    let client = OwnedConnection::meshed("y.mesh");
+    let explained = explain(&made, &client.view(), Some(&OwnedRequest::get("/api/v1").view()));
+    assert_eq!(explained.matched, Some(prefix("/api")));
+    let told: Vec<(String, RuleOutcome)> =
+        explained.others.iter().map(|one| (one.origin.to_string(), one.outcome.clone())).collect();
+    let header = MatchPart::Header("x-tenant".to_owned());
+    assert_eq!(
+        told,
+        [
+            ("HTTPRoute test/again".to_owned(), RuleOutcome::Lost(MatchPrecedence::Earlier)),
+            ("HTTPRoute test/all".to_owned(), RuleOutcome::Lost(MatchPrecedence::Path)),
+            ("HTTPRoute test/writes".to_owned(), RuleOutcome::Missed(vec![MatchPart::Method])),
+            ("HTTPRoute test/elsewhere".to_owned(), RuleOutcome::Missed(vec![MatchPart::Host])),
+            (
+                "HTTPRoute test/tenant".to_owned(),
+                RuleOutcome::Missed(vec![MatchPart::Path, header])
+            ),
+        ]
+    );
+    let connection = explain(&made, &client.view(), None);
+    assert_eq!((connection.matched, connection.others), (None, Vec::new()));
+}
+
+#[test]
+fn an_explanation_is_written_as_json_with_the_clients_value_beside_what_was_asked_for() {
+    let mut made = open(vec![("near", vec![network("10.0.0.0/8"), identity("x.mesh")])]);
+    made.routes.routes =
+        vec![Arc::new(route("api", vec![RequestMatch::path(PathPattern::prefix("/api"))]))];
+    made.withheld = vec![UnresolvedGrant {
+        source: object("AuthorizationPolicy", "broken"),
+        reason: "MeshTLSAuthentication test/none does not exist".into(),
+    }];
+    let client = OwnedConnection::meshed("y.mesh");
+    let request = OwnedRequest::get("/api");
+    let told = |policy: &ServerPolicy| {
+        serde_json::to_value(explain(policy, &client.view(), Some(&request.view()))).unwrap()
+    };
+    let route = serde_json::json!({"origin": "HTTPRoute test/api", "match": "* /api/…"});
+    assert_eq!(
+        told(&made),
+        serde_json::json!({
+            "decision": "deny",
+            "reason": "unauthorized",
+            "owner": "Server test/web",
+            "protocol": "HTTP/1",
+            "route": route,
+            "others": [],
+            "authorization": null,
+            "considered": [{
+                "source": "AuthorizationPolicy test/near",
+                "holds": false,
+                "failures": 1,
+                "failed": {
+                    "source": "AuthorizationPolicy test/near",
+                    "asked": "identity x.mesh",
+                    "client": "y.mesh",
+                    "reason": "identity_not_named"
+                }
+            }],
+            "omitted": 0,
+            "withheld": [{
+                "source": "AuthorizationPolicy test/broken",
+                "reason": "MeshTLSAuthentication test/none does not exist"
+            }],
+            "rateLimit": null,
+            "effects": []
+        })
+    );
+    made.authorizations = set(vec![grant("near", vec![identity("y.mesh")])]);
+    let allowed = told(&made);
+    assert_eq!(
+        (&allowed["decision"], &allowed["reason"], &allowed["authorization"]),
+        (&"allow".into(), &serde_json::Value::Null, &"AuthorizationPolicy test/near".into())
+    );
+}

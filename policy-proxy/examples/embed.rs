@@ -1,4 +1,4 @@
-//! Enforces a policy inside a hyper server, without a sidecar.
+//! Enforces a policy inside a hyper server of one's own; the crate policy-embed has one that does more.
 //!
 //! ```text
 //! cargo run -p policy-proxy --example embed
@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use policy_core::{
     AuthorizationSet, DefaultPolicy, InformationalHeaders, ObjectRef, Origin, Owner, PathHandling,
     PathPattern, Protocol, RequestMatch, Revision, Route, RouteKind, RouteTable, Rule,
-    ServerPolicy, UndeclaredPorts, Unmatched,
+    ServerPolicy, UndeclaredPorts, Unmatched, UpstreamReuse,
 };
 use policy_enforce::record::{AccessLog, Format};
 use policy_enforce::{PolicyLayer, PolicyStore, StoreConfig, Telemetry};
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     store.apply(port, Arc::new(policy()), Revision::default())?;
     let layer = PolicyLayer::new(&store, port, "example/embed")
         .with_recorder(Arc::new(AccessLog::to_stderr(Format::Json)));
-    let service = layer.layer(tower_service_fn(hello));
+    let service = layer.whole_service().layer(tower_service_fn(hello));
     let listener = TcpListener::bind(("127.0.0.1", port.get())).await?;
     println!("listening on http://{}", listener.local_addr()?);
     loop {
@@ -77,6 +77,7 @@ fn policy() -> ServerPolicy {
         deny: None,
         paths: PathHandling::Canonical,
         informational_headers: InformationalHeaders::Enabled,
+        upstream_reuse: UpstreamReuse::Usual,
         authorizations: AuthorizationSet::default(),
         exemptions: Vec::new(),
         routes: RouteTable {

@@ -1,5 +1,5 @@
 //! The admin port: `/live`, `/ready`, `/metrics`, `/probe/tcp/<port>`, and if enabled `/shutdown`
-//! and `/proxy-log-level`.
+//! and `/proxy-log-level`; for loopback besides `/decisions`, `/explain`, `/policy` and `/tap`.
 //!
 //! The policy of the admin port itself decides on every request, as the controller compiles it: by
 //! default any mesh identity and the node are permitted. In addition `/live`, `/ready` and `/probe`
@@ -13,14 +13,23 @@
 //! `/live` and `/ready` are answered on the port of [`crate::capture`], too.
 
 mod answer;
+mod config;
+mod decision_fields;
+pub mod explainer;
 mod health;
+mod inspect;
+mod local;
 mod log_level;
 mod page;
+mod policy_fields;
 mod probe;
+mod query;
+mod question;
+mod tapped;
 
-use crate::capture::Capture;
-use crate::log::LogFilter;
-use answer::{refuse, refuse_method, text, with_type};
+pub use config::{AdminConfig, MetricsAccess};
+
+use answer::{refuse, refuse_method, text, whole, with_type};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
@@ -32,13 +41,12 @@ use hyper_util::server::conn::auto;
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
 use policy_core::{Decision, Denial, Denied, PathHandling, RequestView, fold_mapped};
-use policy_enforce::record::{DecisionInfo, Notices, RequestLine};
+use policy_enforce::record::{DecisionInfo, DecisionMode, Decisions, RequestLine};
 use policy_enforce::respond::status_of;
 use policy_enforce::store::{PolicyStore, PortHandle};
-use policy_server::ConnectionPermits;
+use policy_server::{ConnectionPermits, UnreadCopies};
 use policy_tls::identity::{IdentityHandle, IdentityStatus, identity_of};
 use policy_tls::peer::{Peer, PeerTls};
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -48,64 +56,10 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-
-/// Configuration of the admin port.
-#[derive(Clone, Debug)]
-pub struct AdminConfig {
-    /// Listening address. The policy of its port decides on requests.
-    pub listen: SocketAddr,
-    /// Access to `/metrics`.
-    pub metrics: MetricsAccess,
-    /// True if `POST /shutdown` from loopback drains the proxy.
-    pub shutdown: bool,
-    /// True if `/proxy-log-level` answers loopback.
-    pub log_level: bool,
-    /// The log filter that it replaces; absent: none.
-    pub log_filter: Option<Arc<LogFilter>>,
-    /// Logs denied requests; absent: they are not logged.
-    pub notices: Option<Arc<Notices>>,
-    /// The only ports that `/probe/tcp/<port>` connects to.
-    pub tcp_probe_ports: BTreeSet<NonZeroU16>,
-    /// Timeout of such a probe.
-    pub tcp_probe_timeout: Duration,
-    /// The pod's addresses, for controllers that do not state them.
-    pub pod_addresses: Vec<IpAddr>,
-    /// Proof that the pod's own connections are redirected, without which the proxy is not ready;
-    /// absent: they need not be.
-    pub capture: Option<Capture>,
-}
-
-impl AdminConfig {
-    /// Returns the most restrictive configuration.
-    pub fn new(listen: SocketAddr) -> Self {
-        Self {
-            listen,
-            metrics: MetricsAccess::Policy,
-            shutdown: false,
-            log_level: false,
-            log_filter: None,
-            notices: None,
-            tcp_probe_ports: BTreeSet::new(),
-            tcp_probe_timeout: Duration::from_secs(1),
-            pod_addresses: Vec::new(),
-            capture: None,
-        }
-    }
-}
-
-/// Access to `/metrics`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricsAccess {
-    /// Loopback clients, and those that the policy of the admin port permits.
-    Policy,
-    /// Loopback clients.
-    Local,
-    /// Every client that can reach the port.
-    All,
-}
 
 /// The way by which a connection reached the admin server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +89,10 @@ struct AdminState {
     /// Cancelled to start draining; cancelled also means that the proxy is draining.
     drain: CancellationToken,
     room: ConnectionPermits,
+    /// The turn of `/decisions`, `/explain` and `/policy`.
+    questions: Semaphore,
+    /// Metrics that clients have not read.
+    copies: UnreadCopies,
     /// Runtime of all connections, also of those that workers accepted, so that metrics are not
     /// encoded on a worker's thread; absent: the caller's.
     runtime: Option<Handle>,
@@ -145,7 +103,7 @@ const MAX_STREAMS: u32 = 8;
 
 /// Connections of the node and the pod itself, and as many of all other clients.
 const MAX_CONNECTIONS: usize = 64;
-/// Timeouts of a handshake, of a request head, and of a whole connection.
+/// Timeouts of a handshake, of a request head, and of a whole connection unless a response streams.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 const HEAD: Duration = Duration::from_secs(5);
 const CONNECTION: Duration = Duration::from_secs(60);
@@ -164,7 +122,20 @@ impl Admin {
     ) -> Self {
         let own = NonZeroU16::new(config.listen.port()).map(|port| store.port(port));
         let (room, runtime) = (ConnectionPermits::new(MAX_CONNECTIONS), Handle::try_current().ok());
-        let shared = AdminState { config, store, own, identity, status, drain, room, runtime };
+        let questions = Semaphore::new(1);
+        let copies = UnreadCopies::default();
+        let shared = AdminState {
+            config,
+            store,
+            own,
+            identity,
+            status,
+            drain,
+            room,
+            questions,
+            copies,
+            runtime,
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -204,7 +175,7 @@ impl Admin {
         let admin = self.clone();
         let served = async move {
             let _place = place;
-            timeout(CONNECTION, admin.requests(stream, peer, door)).await?
+            admin.requests(stream, peer, door).await
         };
         match &self.shared.runtime {
             Some(runtime) => runtime.spawn(served).await.map_err(io::Error::other)?,
@@ -222,7 +193,7 @@ impl Admin {
                     let admin = self.clone();
                     tokio::spawn(async move {
                         // An error on an admin connection concerns its client alone.
-                        let _ = timeout(CONNECTION, admin.connection(stream, client)).await;
+                        let _ = admin.connection(stream, client).await;
                         drop(place);
                     });
                 }
@@ -253,22 +224,37 @@ impl Admin {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let peer = Arc::new(peer);
+        let (peer, open) = (Arc::new(peer), Arc::new(()));
+        let held = Arc::clone(&open);
         let service = service_fn(move |request: Request<Incoming>| {
-            let (admin, peer) = (self.clone(), Arc::clone(&peer));
+            let (admin, peer, open) = (self.clone(), Arc::clone(&peer), Arc::clone(&held));
+            // Only a response that streams keeps its clone of `open`.
             async move {
                 Ok::<_, Infallible>(match door {
-                    Door::Own => admin.answer(&peer, request).await,
-                    Door::Captured => admin.answer_captured(&peer, &request),
+                    Door::Own => match admin.answer_local(&peer, &request, open).await {
+                        Some(response) => response,
+                        None => whole(admin.answer(&peer, request).await),
+                    },
+                    Door::Captured => whole(admin.answer_captured(&peer, &request)),
                 })
             }
         });
         // HTTP/2 too: a mesh may send a scraper's HTTP/1 in it.
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+        // A body that is not read stays the one that clients share.
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).writev(true);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
-        let served = builder.serve_connection(TokioIo::new(stream), service).await;
-        served.map_err(io::Error::other)
+        let served = builder.serve_connection(TokioIo::new(stream), service);
+        tokio::select! {
+            served = served => served.map_err(io::Error::other),
+            () = over(&open) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// The record of decisions, unless nothing is recorded.
+    fn recorded(&self) -> Option<&Arc<Decisions>> {
+        let decisions = self.shared.config.notices.as_ref()?.decisions()?;
+        (decisions.mode() != DecisionMode::Off).then_some(decisions)
     }
 
     /// Returns the response to a request.
@@ -356,9 +342,9 @@ impl Admin {
         let decision = Err(Denial { reason, route: None });
         let (at, port) = (SystemTime::now(), own.port());
         let (method, path) = (request.method(), request.uri().path());
-        let requested = RequestLine { method, path, canonical: true };
-        let decided = DecisionInfo { at, port, peer, policy: None, decision };
-        notices.log(&decided, Some(requested), Instant::now());
+        let requested = RequestLine { method, host: None, path, canonical: true };
+        let mut decided = DecisionInfo { at, port, peer, policy: None, decision, id: None };
+        notices.log(&mut decided, Some(requested), Instant::now());
     }
 
     /// Decides as on a request to any other port.
@@ -394,7 +380,7 @@ impl Admin {
         let store = &self.shared.store;
         let workers = store.workers();
         store.telemetry().generations(workers.published(), workers.reached());
-        match store.telemetry().encode(&store.status()) {
+        match self.shared.copies.text(|| store.telemetry().encode(&store.status())) {
             Ok(body) => with_type(StatusCode::OK, OPENMETRICS, body),
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be encoded\n"),
         }
@@ -420,6 +406,19 @@ impl Admin {
     }
 }
 
+/// Waits until a connection has been open for as long as it may, and no response of it streams: each
+/// stream holds a clone of `open`, as the service does.
+async fn over(open: &Arc<()>) {
+    tokio::time::sleep(CONNECTION).await;
+    while Arc::strong_count(open) > OWN_CLONES {
+        tokio::time::sleep(STREAM_LOOK).await;
+    }
+}
+
+/// Clones that a connection has without a stream.
+const OWN_CLONES: usize = 2;
+/// Time between two looks if a response still streams.
+const STREAM_LOOK: Duration = Duration::from_secs(1);
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Content type of a TLS handshake record (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: u8 = 22;

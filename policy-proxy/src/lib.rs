@@ -35,5 +35,6 @@ pub mod redirect;
 pub mod run;
 pub mod sidecar;
 mod source_ports;
+pub mod tap;
 
 pub use sidecar::{Sidecar, SidecarConfig};

@@ -3,18 +3,21 @@
 //! The thread that calls [`run`] becomes the control thread: it receives policy, serves the admin
 //! port and handles signals. The sidecar's workers have threads of their own.
 
-use crate::admin::{Admin, AdminConfig};
+use crate::admin::{Admin, AdminConfig, explainer};
 use crate::config::Config;
 use crate::descriptors;
 use crate::discover;
 use crate::discover::DiscoverConfig;
 use crate::live_logs::LiveLogs;
 use crate::sidecar::{Sidecar, SidecarConfig, StartError, available};
+use crate::tap::{Recorders, Tap};
 use policy_core::evaluator::BuildError;
 use policy_enforce::record::{AccessLog, Recorder};
 use policy_enforce::store::PolicyStore;
 use policy_enforce::telemetry::Telemetry;
-use policy_tls::identity::{IdentityHandle, IdentitySource, SourceError};
+use policy_tls::identity::{
+    IdentityConfig, IdentityHandle, IdentityMetrics, IdentitySource, SourceError,
+};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -69,13 +72,7 @@ async fn control(config: Config) -> Result<(), RunError> {
     let telemetry = Arc::new(telemetry);
     let own = telemetry.identity.clone();
     let store = PolicyStore::new(config.store, telemetry)?;
-    let source = match config.identity {
-        Some(source) => Some(IdentitySource::open(source, own).await?),
-        None => {
-            tracing::warn!("no identity configured: connections are served in plaintext only");
-            None
-        }
-    };
+    let source = identity_source(config.identity, own).await?;
     let identity = source.as_ref().map_or_else(IdentityHandle::empty, IdentitySource::identity);
     let status = source.as_ref().map(IdentitySource::status);
     let drain = CancellationToken::new();
@@ -83,16 +80,20 @@ async fn control(config: Config) -> Result<(), RunError> {
     let listener =
         TcpListener::bind(address).await.map_err(|error| RunError::Admin { address, error })?;
     let notices = Some(Arc::clone(&config.sidecar.notices));
+    let decisions = config.sidecar.notices.decisions().cloned();
     let log_filter = config.admin.log_filter.clone();
     let capture = config.sidecar.capture.clone();
-    let own = AdminConfig { notices, ..config.admin };
+    let workload = Arc::clone(&config.sidecar.workload);
+    let tap = Arc::new(Tap::default());
+    let own = AdminConfig { workload, notices, tap: Some(Arc::clone(&tap)), ..config.admin };
     let admin = Admin::new(own, store.clone(), identity.clone(), status, drain.clone());
     let access_log = AccessLog::switched(config.access_log, Box::new(io::stderr()));
     let access_log = Arc::new(access_log);
-    let recorder: Option<Arc<dyn Recorder>> = Some(access_log.clone());
+    let recorder: Arc<dyn Recorder> = Arc::new(Recorders(vec![access_log.clone(), tap]));
+    explain_decisions(&config.sidecar, &store);
     let sidecar = SidecarConfig { admin: Some(admin.clone()), ..config.sidecar };
     let destinations = sidecar.demand();
-    let mut sidecar = Sidecar::start(sidecar, store.clone(), identity.clone(), recorder)?;
+    let mut sidecar = Sidecar::start(sidecar, store.clone(), identity.clone(), Some(recorder))?;
     tracing::info!(listening = ?sidecar.addresses(), admin = %address, "policy-proxy started");
     tokio::spawn(admin.serve(listener));
     if let Some(capture) = capture {
@@ -105,7 +106,7 @@ async fn control(config: Config) -> Result<(), RunError> {
     // application goes on calling others.
     let discovery = CancellationToken::new();
     let logs = log_filter.map(|filter| Arc::new(LiveLogs::new(filter, access_log)));
-    let follow = DiscoverConfig { logs, destinations, ..config.discover };
+    let follow = DiscoverConfig { logs, destinations, decisions, ..config.discover };
     tokio::spawn(discover::run(follow, store, identity, discovery.clone()));
     tokio::select! {
         () = stop.requested() => {}
@@ -121,6 +122,27 @@ async fn control(config: Config) -> Result<(), RunError> {
     sidecar.stop();
     discovery.cancel();
     outcome
+}
+
+/// Opens the source of the identity, if one is configured.
+async fn identity_source(
+    config: Option<IdentityConfig>,
+    metrics: IdentityMetrics,
+) -> Result<Option<IdentitySource>, SourceError> {
+    match config {
+        Some(config) => IdentitySource::open(config, metrics).await.map(Some),
+        None => {
+            tracing::warn!("no identity configured: connections are served in plaintext only");
+            Ok(None)
+        }
+    }
+}
+
+/// Explains what is recorded, on the control thread.
+fn explain_decisions(sidecar: &SidecarConfig, store: &PolicyStore) {
+    if let Some(decisions) = sidecar.notices.decisions() {
+        tokio::spawn(explainer::run(store.clone(), Arc::clone(decisions)));
+    }
 }
 
 /// The signals that end the proxy.

@@ -5,7 +5,7 @@
 //! the connection is one by loopback and a second old, so that the default range of 28,000 ports bears
 //! 470 new connections a second to one address and port. A port that is named is taken in
 //! TIME_WAIT too, where TCP timestamps tell the new connection's segments from the old one's, which is
-//! the default. Once the system has none left, ports are therefore named here, in turn, each only if no
+//! the default. Once the system has none left, or takes long to find one, ports are therefore named here, in turn, each only if no
 //! connection is known on it but one that both sides have closed: any other would be reset.
 //!
 //! The system picks a port that was named for nobody else until it is free again. Only a part of the
@@ -13,15 +13,21 @@
 
 use crate::diagnosis::{ConnectionQuery, Diagnosis};
 use parking_lot::Mutex;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::iter;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpSocket, TcpStream};
 
 /// The ports that may be named, while the system finds none. Of the process, as the ports are.
 static NAMED: Mutex<Option<NamedPorts>> = Mutex::new(None);
+
+/// Searches of the system in a row that took long.
+static LONG_SEARCHES: AtomicU32 = AtomicU32::new(0);
 
 /// The ports that are named in turn: a part of those that the system picks from.
 #[derive(Debug)]
@@ -34,17 +40,49 @@ struct NamedPorts {
 
 /// Connects. [`io::ErrorKind::AddrNotAvailable`]: no source port is free.
 pub(crate) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let mut named = next_port();
-    if named.is_none() {
-        match socket(address)?.connect(address).await {
-            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => named = first_port(),
+    let is_none = |error: &io::Error| error.kind() == io::ErrorKind::AddrNotAvailable;
+    // Boxed, here and below, for the sake of the future around it.
+    if let Some(port) = next_port() {
+        match Box::pin(connect_from(address, port)).await {
+            // All of the part that is named are in use. The system may find one of the others, slowly.
+            Err(error) if is_none(&error) => return Box::pin(connect_by_system(address)).await,
             connected => return connected,
         }
     }
-    // Boxed: rare.
-    match named {
-        Some(port) => Box::pin(connect_from(address, port)).await,
-        None => Err(io::ErrorKind::AddrNotAvailable.into()),
+    match Box::pin(connect_by_system(address)).await {
+        Err(error) if is_none(&error) => match first_port() {
+            Some(port) => Box::pin(connect_from(address, port)).await,
+            None => Err(error),
+        },
+        connected => connected,
+    }
+}
+
+/// Connects from a port that the system finds. It looks at every second port of its range first, one by
+/// one, which takes milliseconds of the worker once all of these are in use. Ports are named then.
+async fn connect_by_system(address: SocketAddr) -> io::Result<TcpStream> {
+    let mut connecting = pin!(socket(address)?.connect(address));
+    // The system is asked at the first poll.
+    let mut asked = Some(Instant::now());
+    poll_fn(|cx| {
+        let polled = connecting.as_mut().poll(cx);
+        if let Some(asked) = asked.take() {
+            note_search(asked.elapsed());
+        }
+        polled
+    })
+    .await
+}
+
+/// Notes how long the system has looked for a port. Once may be the scheduler's doing.
+fn note_search(took: Duration) {
+    if took < LONG_SEARCH {
+        if LONG_SEARCHES.load(Ordering::Relaxed) > 0 {
+            LONG_SEARCHES.store(0, Ordering::Relaxed);
+        }
+    } else if LONG_SEARCHES.fetch_add(1, Ordering::Relaxed) >= MOST_LONG_SEARCHES {
+        LONG_SEARCHES.store(0, Ordering::Relaxed);
+        let _ = first_port();
     }
 }
 
@@ -104,7 +142,7 @@ fn first_port() -> Option<u16> {
     named.as_mut()?.next()
 }
 
-/// The next port to name; none while the system is believed to find one.
+/// The next port to name; none while the system is believed to find one soon.
 fn next_port() -> Option<u16> {
     let mut named = NAMED.lock();
     if named.as_ref().is_some_and(|ports| ports.since.elapsed() > TIME_WAIT) {
@@ -156,9 +194,13 @@ impl Iterator for NamedPorts {
 const PART: u16 = 4;
 /// Ports that are named, at most, but one.
 const MOST: u16 = 4095;
-/// Ports that are tried for one connection.
+/// Time of a search by the system that is long, and long ones in a row that are put up with. A search of
+/// few ports takes some ten microseconds.
+const LONG_SEARCH: Duration = Duration::from_millis(1);
+const MOST_LONG_SEARCHES: u32 = 8;
 /// Ports that are tried before other tasks have their turn.
 const TRIES_AT_ONCE: usize = 16;
+/// Ports that are tried for one connection.
 const MAX_TRIES: usize = 256;
 /// Time that the system keeps the remains of a connection.
 const TIME_WAIT: Duration = Duration::from_secs(60);
@@ -184,5 +226,17 @@ mod tests {
         for range in ["", "1", "a b", "1 65536", "2 1"] {
             assert!(NamedPorts::parse(range, "").is_none(), "{range}");
         }
+    }
+
+    #[test]
+    fn ports_are_named_once_the_system_takes_long_to_find_one_again_and_again() {
+        let long = || (0..MOST_LONG_SEARCHES).for_each(|_| note_search(LONG_SEARCH));
+        long();
+        note_search(Duration::ZERO);
+        long();
+        assert_eq!(next_port(), None);
+        note_search(LONG_SEARCH);
+        assert!(next_port().is_some());
+        *NAMED.lock() = None;
     }
 }

@@ -181,6 +181,7 @@ impl PolicyDiscovery for Fake {
             declared_ports: ports.iter().map(|port| port.get().into()).collect(),
             undeclared: Undeclared::Default.into(),
             revision: None,
+            takes_refusals: false,
         };
         let mut logs = self.logs.clone();
         let begun = workload(&logs.borrow_and_update());

@@ -39,3 +39,4 @@ pub use encode::{Encoded, encode, server_ips};
 pub use options::EncodeOptions;
 pub use outbound_policy::outbound_policy;
 pub use read::{decode, decode_facts};
+pub use tree::{MAX_TREE_MATCHES, tree_matches};

@@ -516,6 +516,20 @@ fn informational_headers_that_are_switched_off_are_reported_and_read_back_as_set
     assert!(effects.flat_map(|rule| &rule.effects).next().is_none(), "ours to do, not policy's");
 }
 
+/// Linkerd's proxies use connections again after every body.
+#[test]
+fn a_port_whose_connections_are_not_used_again_after_bodies_is_denied() {
+    let mut policy = testing::default_policy(DefaultPolicy::AllUnauthenticated);
+    policy.upstream_reuse = policy_core::UpstreamReuse::WithoutBody;
+    let encoded = encode(&policy, &Facts::default());
+    let said: Vec<_> = encoded.unsupported.iter().map(ToString::to_string).collect();
+    let line = "port: connections are used again after requests without a body alone \
+                (`reuse-without-body`), which Linkerd's proxies do not know; the port is denied";
+    assert_eq!(said, [line]);
+    let read = compat::decode(&encoded.server).unwrap();
+    assert!(read.authorizations.is_empty(), "nobody is admitted");
+}
+
 /// The proxy's admin port under the cluster's defaults, whole (probes /live and /ready, probe
 /// networks of the chart).
 #[test]

@@ -696,6 +696,20 @@ fn an_older_client_gets_a_port_denied_whose_limit_refuses_every_request() {
 }
 
 #[test]
+fn an_older_client_gets_a_port_denied_whose_connections_are_not_used_again_after_bodies() {
+    let (mut policy, _) = example();
+    policy.upstream_reuse = policy_core::UpstreamReuse::WithoutBody;
+    let received = |features: &BTreeSet<Feature>| {
+        let update = encode_port(&policy, features).full(PORT, &Revision::default());
+        PortState::new().apply(&sent(&update)).unwrap()
+    };
+    assert_eq!(received(&all()).upstream_reuse, policy.upstream_reuse);
+    let mut features = all();
+    features.remove(&Feature::ReuseWithoutBody);
+    assert_eq!(received(&features).deny, Some(Denied::ProxyUnsupported));
+}
+
+#[test]
 fn an_older_client_gets_no_grant_with_a_condition_on_a_path() {
     let (mut policy, _) = example();
     let condition = SegmentCondition::new("p", 0, SegmentOperator::NotIn, ["a"]);

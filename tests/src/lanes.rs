@@ -14,7 +14,7 @@ use list::Program;
 use report::Report;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use step::{Done, Step};
 
 /// The programs of `policy-tests` that need a cluster, a node, or what is built for one, in the order
@@ -28,6 +28,10 @@ const TIMED: &str = "injector::crowded::";
 /// nothing else does.
 const ALONE: [(&str, &str); 3] =
     [("policy-proxy", "sidecar"), ("policy-tests", "detection"), ("policy-tests", "pipeline")];
+
+/// Most that the lanes may take together: whoever ends a run from outside, as continuous integration does
+/// after 90 minutes, sees no report.
+const BOUND: Duration = Duration::from_secs(60 * 60);
 
 /// Order in which the tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,7 @@ pub enum Order {
 /// If they cannot be built, or what they say cannot be kept.
 pub fn run(root: &Path, order: Order) -> Result<bool> {
     let began = Instant::now();
+    let last = began + BOUND;
     let programs = list::programs(root)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let kept = target.unwrap_or_else(|| root.join("target")).join("test-output");
@@ -68,12 +73,12 @@ pub fn run(root: &Path, order: Order) -> Result<bool> {
         ("rest", without_cluster(root, without), kept.join("rest.log")),
     ];
     let mut done = match order {
-        Order::AtOnce => at_once(lanes)?,
-        Order::OneAfterTheOther => in_turn(lanes.into_iter().rev())?,
-        Order::ClusterOnly => in_turn(lanes.into_iter().take(1))?,
-        Order::RestOnly => in_turn(lanes.into_iter().skip(1))?,
+        Order::AtOnce => at_once(lanes, last)?,
+        Order::OneAfterTheOther => in_turn(lanes.into_iter().rev(), last)?,
+        Order::ClusterOnly => in_turn(lanes.into_iter().take(1), last)?,
+        Order::RestOnly => in_turn(lanes.into_iter().skip(1), last)?,
     };
-    done.extend(run_lane(alone)?);
+    done.extend(run_lane(alone, last)?);
     print!("{}", skipped());
     let report = Report::of(done, began.elapsed());
     print!("{report}");
@@ -119,8 +124,8 @@ fn without_cluster(root: &Path, programs: Vec<Program>) -> Vec<Step> {
     programs.into_iter().map(|program| Step::tests(program, 1)).chain([examples]).collect()
 }
 
-fn at_once(lanes: [Lane; 2]) -> Result<Vec<Done>> {
-    let done = lanes.map(|lane| std::thread::spawn(|| run_lane(lane)));
+fn at_once(lanes: [Lane; 2], last: Instant) -> Result<Vec<Done>> {
+    let done = lanes.map(|lane| std::thread::spawn(move || run_lane(lane, last)));
     // Both are awaited before either's error ends the run: the other's programs are not left behind.
     let done = done.map(|lane| lane.join().map_err(|_| anyhow::anyhow!("a lane panicked")));
     let mut all = Vec::new();
@@ -130,10 +135,10 @@ fn at_once(lanes: [Lane; 2]) -> Result<Vec<Done>> {
     Ok(all)
 }
 
-fn in_turn(lanes: impl Iterator<Item = Lane>) -> Result<Vec<Done>> {
+fn in_turn(lanes: impl Iterator<Item = Lane>, last: Instant) -> Result<Vec<Done>> {
     let mut all = Vec::new();
     for lane in lanes {
-        all.extend(run_lane(lane)?);
+        all.extend(run_lane(lane, last)?);
     }
     Ok(all)
 }
@@ -149,11 +154,11 @@ fn skipped() -> String {
 }
 
 /// Runs every step, whatever became of those before it, and prints all they said.
-fn run_lane((name, steps, kept): Lane) -> Result<Vec<Done>> {
+fn run_lane((name, steps, kept): Lane, last: Instant) -> Result<Vec<Done>> {
     let mut file = std::fs::File::create(&kept).with_context(|| kept.display().to_string())?;
     let mut done = Vec::new();
     for step in steps {
-        let ended = step.run(&mut file);
+        let ended = step.run(&mut file, last);
         println!("{name}: {}", ended.line());
         done.push(ended);
     }

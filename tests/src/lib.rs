@@ -5,6 +5,7 @@
 
 pub mod chart;
 pub mod cluster;
+pub mod invalid_objects;
 pub mod lanes;
 pub mod servers;
 pub mod sources;

@@ -9,7 +9,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use policy_cli::echo;
-use policy_testkit::wait_until_blocking;
+use policy_testkit::{long_or, wait_until_blocking};
 use std::convert::Infallible;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -602,4 +602,72 @@ fn heads_of_many_fields_do_not_keep_a_bystander_waiting() {
     let bound = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 50 });
     assert!(times[20] < bound, "{times:?}");
     assert!(world.peak_megabytes() < 60, "{} MB", world.peak_megabytes());
+}
+
+/// Clients with fifty connections each, from an address each; `.ci/long` takes twenty.
+const ATTACKERS: usize = 2;
+
+/// An attack of one connection: its name, and what it sends.
+type Attack = (&'static str, Vec<u8>);
+
+/// Attacks that hold memory as long as their connection lasts: a head that is not complete, heads of open
+/// requests that are large only decoded, and bodies that nobody takes.
+fn attacks() -> Vec<Attack> {
+    let closed_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    // `:method GET`, `:scheme http`, `:path /8`, `:authority a`.
+    let large = [0x82, 0x86, 0x04, 0x02, b'/', b'8', 0x01, 0x01, b'a'];
+    // A cookie of 3,900 bytes, and then its index, again and again.
+    let cookie = [&[0x60, 0x7f, 0xbd, 0x1d][..], &[b'c'; 3900]].concat();
+    let crumbs = |first: bool| match first {
+        true => [&large[..], &cookie, &[0xbe; 14]].concat(),
+        false => [&large[..], &[0xbe; 15]].concat(),
+    };
+    let heads =
+        (0..5).flat_map(|n| frame(HEADERS, END_STREAM | END_HEADERS, 2 * n + 1, &crumbs(n == 0)));
+    let heads: Vec<u8> = heads.collect();
+    let bodies = frame(HEADERS, END_STREAM | END_HEADERS, 1, &large);
+    vec![
+        (
+            "an incomplete head",
+            [b"GET / HTTP/1.1\r\nhost: a\r\nx: ".as_slice(), &[b'a'; 8192]].concat(),
+        ),
+        ("large heads of open requests", [PREFACE, &closed_window, &heads].concat()),
+        ("bodies that nobody takes", [PREFACE, &closed_window, &bodies].concat()),
+    ]
+}
+
+/// Bound: 64 MB at twenty attackers with fifty connections each, by each attack.
+#[test]
+fn many_connections_of_many_attackers_stay_below_64_mb_and_others_are_served() {
+    let attackers = long_or("ATTACKERS", ATTACKERS);
+    for (name, attack) in attacks() {
+        let application = Large::start();
+        let world = World::in_front_of(Some(application.address));
+        let mut held = Vec::new();
+        for attacker in 0..attackers {
+            let from = SocketAddr::from(([127, 0, u8::try_from(attacker).unwrap() + 1, 1], 0));
+            for _ in 0..50 {
+                let connected = runtime().block_on(async {
+                    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+                    socket.bind(from).unwrap();
+                    socket.set_recv_buffer_size(16 * 1024).unwrap();
+                    socket.connect(world.address).await.unwrap().into_std().unwrap()
+                });
+                connected.set_nonblocking(false).unwrap();
+                let mut stream = connected;
+                // One that is at its bound is ended.
+                let _ = stream.write_all(&attack);
+                held.push(stream);
+            }
+            world.assert_serves();
+        }
+        let mut peak = 0;
+        wait_until_blocking("the sidecar takes no more", || {
+            std::thread::sleep(Duration::from_secs(1));
+            world.assert_serves();
+            std::mem::replace(&mut peak, world.peak_megabytes()) == peak
+        });
+        assert!(peak < 64, "{name}: {peak} MB");
+        drop(held);
+    }
 }

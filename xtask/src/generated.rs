@@ -15,21 +15,19 @@ pub(crate) struct Group {
     /// Extension of the files, without the dot.
     pub(crate) extension: &'static str,
     /// Content by file name.
-    pub(crate) files: BTreeMap<String, String>,
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
 }
 
 /// Everything that is generated.
 pub(crate) fn groups(root: &Path) -> Result<Vec<Group>> {
-    let proto = Group {
-        folder: "proto/src/gen",
-        extension: "rs",
-        files: protobuf::generate(&root.join("proto"))?,
-    };
-    let mut groups = vec![proto];
+    let (folder, compiled) = ("proto/src/gen", protobuf::compile(&root.join("proto"))?);
+    let code = Group { folder, extension: "rs", files: protobuf::generate(&compiled)? };
+    let descriptors = Group { folder, extension: "bin", files: protobuf::descriptors(&compiled) };
+    let mut groups = vec![code, descriptors];
     groups.extend(Profile::ALL.map(|profile| Group {
         folder: profile.folder(),
         extension: "yaml",
-        files: crds(profile).into_iter().collect(),
+        files: crds(profile).into_iter().map(|(name, text)| (name, text.into_bytes())).collect(),
     }));
     Ok(groups)
 }
@@ -62,7 +60,7 @@ impl Group {
         }
         for (name, content) in &self.files {
             let found = if present.contains(name) {
-                Some(fs::read_to_string(root.join(self.folder).join(name))?)
+                Some(fs::read(root.join(self.folder).join(name))?)
             } else {
                 None
             };

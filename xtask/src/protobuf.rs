@@ -1,18 +1,38 @@
-//! Rust from the `.proto` files: messages, clients and servers.
+//! Rust from the `.proto` files: messages, clients and servers; and their descriptors, for reflection.
 
 use anyhow::{Context, Result};
+use prost::Message as _;
+use prost_types::FileDescriptorSet;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Generates from every `.proto` file below `folder`; content by file name.
-pub(crate) fn generate(folder: &Path) -> Result<BTreeMap<String, String>> {
+/// Packages that reflection describes and whose code is a library's, or that of another version.
+const DESCRIBED_ONLY: [&str; 2] = ["grpc.health.v1", "grpc.reflection.v1alpha"];
+
+/// Compiles every `.proto` file below `folder`.
+pub(crate) fn compile(folder: &Path) -> Result<FileDescriptorSet> {
     let mut sources = Vec::new();
-    for below in ["linkerd", "portcullis", "spiffe"] {
+    for below in ["grpc", "linkerd", "portcullis", "spiffe"] {
         find(&folder.join(below), &mut sources)?;
     }
     sources.sort();
-    let descriptors = protox::compile(&sources, [folder]).context("compile .proto files")?;
+    protox::compile(&sources, [folder]).context("compile .proto files")
+}
+
+/// Returns the descriptors as they are embedded: without comments and places, which are most of them.
+pub(crate) fn descriptors(compiled: &FileDescriptorSet) -> BTreeMap<String, Vec<u8>> {
+    let mut set = compiled.clone();
+    for file in &mut set.file {
+        file.source_code_info = None;
+    }
+    BTreeMap::from([("descriptors.bin".to_owned(), set.encode_to_vec())])
+}
+
+/// Generates Rust; content by file name.
+pub(crate) fn generate(compiled: &FileDescriptorSet) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut descriptors = compiled.clone();
+    descriptors.file.retain(|file| !DESCRIBED_ONLY.contains(&file.package()));
     let output = tempfile::tempdir().context("create a temporary folder")?;
     let mut config = prost_build::Config::new();
     // SPIFFE's API is in no package.
@@ -31,7 +51,7 @@ pub(crate) fn generate(folder: &Path) -> Result<BTreeMap<String, String>> {
         // Imported packages of others come out as empty files.
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         if content.contains("pub ") {
-            files.insert(name.to_owned(), with_header(name, &content));
+            files.insert(name.to_owned(), with_header(name, &content).into_bytes());
         }
     }
     Ok(files)

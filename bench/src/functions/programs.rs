@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The crates that have functions to measure, and their folders.
-const CRATES: [(&str, &str); 4] = [
+const CRATES: [(&str, &str); 5] = [
     ("policy-core", "policy-core"),
     ("policy-proto", "proto"),
     ("policy-controller", "policy-controller"),
     ("policy-proxy", "policy-proxy"),
+    ("policy-enforce", "policy-proxy/enforce"),
 ];
 
 /// One function, and the program that calls it.

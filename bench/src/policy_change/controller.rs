@@ -41,6 +41,7 @@ impl Controller {
             declared_ports: vec![full.port],
             undeclared: m::Undeclared::Default.into(),
             revision: None,
+            takes_refusals: false,
         };
         let first = [Kind::Workload(workload), Kind::Port(full)];
         let first = first.map(|kind| m::WatchResponse { kind: Some(kind) }).to_vec();
@@ -95,7 +96,12 @@ impl PolicyDiscovery for Controller {
             while let Ok(Some(message)) = inbound.message().await {
                 let said = match message.kind {
                     Some(Heard::Ack(ack)) => Said::Ack(ack.revision.map_or(0, |own| own.content)),
-                    Some(Heard::Hello(_) | Heard::Subscribe(_) | Heard::Unsubscribe(_)) => continue,
+                    Some(
+                        Heard::Hello(_)
+                        | Heard::Subscribe(_)
+                        | Heard::Unsubscribe(_)
+                        | Heard::Refusals(_),
+                    ) => continue,
                     Some(other @ (Heard::Nack(_) | Heard::Resync(_))) => {
                         Said::Other(format!("{other:?}"))
                     }

@@ -234,6 +234,9 @@ Without a cluster to look at nobody can tell the one from the other, so that it 
 - --injector-bypass={{ $v.injector.bypass }}
 {{- /* By the file, so that pods are created while the controller has no certificate. */}}
 - --injector-roots=/var/run/portcullis/roots/ca-bundle.crt
+{{- if $v.injector.linkerdInject }}
+- --injector-linkerd-inject
+{{- end }}
 {{- if $v.injector.disableIPv6 }}
 - --injector-disable-ipv6
 {{- end }}

@@ -12,6 +12,16 @@ allowed. */}}
 {{- if and $v.watchNamespaces $v.admission.enabled (not $tls.secretName) -}}
 {{- fail (printf "admission.enabled is true, and watchNamespaces is %q: with Roles alone the controller cannot write its caBundle; allowed: admission.enabled=false, or a certificate of yours in admission.tls" (join "," $v.watchNamespaces)) -}}
 {{- end -}}
+{{- if not $v.watchNamespaces -}}
+{{- $role := lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "portcullis-policy-controller" -}}
+{{- $owner := dig "metadata" "annotations" (dict) ($role | default dict) -}}
+{{- $name := get $owner "meta.helm.sh/release-name" -}}
+{{- $namespace := get $owner "meta.helm.sh/release-namespace" -}}
+{{- /* What is left over of a release that is gone can be taken over. */ -}}
+{{- if and $name (or (ne $name .Release.Name) (ne $namespace .Release.Namespace)) (lookup "apps/v1" "Deployment" $namespace "policy-controller") -}}
+{{- fail (printf "watchNamespaces is empty, and release %s of namespace %s watches the whole cluster: its roles and webhooks are there once; allowed: a further release with watchNamespaces={NAMESPACE}, injector.enabled=false, admission.enabled=false, crds.policy=false, crds.workload=false and crds.portcullis=false" $name $namespace) -}}
+{{- end -}}
+{{- end -}}
 {{- if and $v.nodeAddresses (not $v.watchNamespaces) -}}
 {{- fail "nodeAddresses is given, and watchNamespaces is empty: Nodes are read from the cluster then; allowed: nodeAddresses with watchNamespaces" -}}
 {{- end -}}

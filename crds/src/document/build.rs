@@ -1,6 +1,6 @@
 //! Builds values and their places from the events of the YAML library.
 
-use super::definition::{Document, MAX_DEPTH, MAX_VALUES, SyntaxError, failed};
+use super::definition::{Document, MAX_DEPTH, MAX_VALUES, SyntaxError, ambiguous, failed};
 use super::json_stream;
 use super::locate::{CompactSpan, Spans};
 use super::location::{Location, Origin};
@@ -30,24 +30,42 @@ pub(super) fn documents(text: &str) -> Vec<Document> {
         let message = "longer than 4 GiB".to_owned();
         return vec![failed(SyntaxError { location: Location::default(), message })];
     }
-    match json_stream::values(body) {
-        Some(values) => of_stream(body, mark, &values),
-        None => of_yaml(body, Origin::after(mark), &mut 0),
+    let origin = Origin::after(mark);
+    if let Some(values) = json_stream::values(body) {
+        return of_stream(body, origin, &values, &mut 0);
     }
+    // `kubectl` goes on with YAML after a stream of JSON.
+    let (head, rest) = json_stream::before_separator(body);
+    if !rest.is_empty()
+        && let Some(ranges) = json_stream::values(head)
+    {
+        let mut values = 0;
+        let mut documents = of_stream(head, origin, &ranges, &mut values);
+        let mut origin = origin;
+        origin.pass(head);
+        documents.extend(of_yaml(rest, origin, &mut values));
+        return documents;
+    }
+    of_yaml(body, origin, &mut 0)
 }
 
-/// Reads the values of a stream of JSON, each as a document.
-fn of_stream(body: &str, mark: usize, ranges: &[Range<usize>]) -> Vec<Document> {
+/// Reads the values of a stream of JSON at `origin` in its file, each as a document. `values` counts those
+/// that the file has.
+fn of_stream(
+    body: &str,
+    mut origin: Origin,
+    ranges: &[Range<usize>],
+    values: &mut usize,
+) -> Vec<Document> {
     let mut documents = Vec::new();
-    let mut origin = Origin::after(mark);
-    let (mut values, mut passed) = (0, 0);
+    let mut passed = 0;
     for range in ranges {
         origin.pass(body.get(passed..range.start).unwrap_or_default());
         let text = body.get(range.clone()).unwrap_or_default();
-        documents.extend(of_yaml(text, origin, &mut values));
+        documents.extend(of_yaml(text, origin, values));
         origin.pass(text);
         passed = range.end;
-        if values > MAX_VALUES {
+        if *values > MAX_VALUES {
             break;
         }
     }
@@ -63,10 +81,11 @@ fn of_yaml(body: &str, origin: Origin, values: &mut usize) -> Vec<Document> {
         block_nesting_limit: MAX_DEPTH,
     };
     let parser = Parser::new_from_str_with_options(body, options);
-    let mut reader = Reader { parser, origin, values: *values };
+    let mut reader = Reader { parser, origin, values: *values, duplicate: None };
     let mut documents = Vec::new();
     while let Some(document) = reader.document() {
-        let fatal = document.value.is_err() && (reader.is_exhausted() || !reader.recover());
+        let is_unfinished = document.value.is_err() && document.salvaged.is_none();
+        let fatal = is_unfinished && (reader.is_exhausted() || !reader.recover());
         documents.push(document);
         if fatal {
             break;
@@ -82,6 +101,8 @@ struct Reader<'t> {
     origin: Origin,
     /// Values built so far.
     values: usize,
+    /// The first key of the document that appears twice.
+    duplicate: Option<SyntaxError>,
 }
 
 /// A value, its places, and how many values it holds.
@@ -124,11 +145,16 @@ impl<'t> Reader<'t> {
             }
         };
         let content = self.charge(DOCUMENT_VALUES, start).and_then(|()| self.content());
+        let duplicate = self.duplicate.take();
         Some(match content {
-            Ok(built) => {
-                Document { location: start.location(), value: Ok(built.value), spans: built.spans }
+            Ok(SpannedValue { value, spans, .. }) => {
+                let (value, salvaged) = match duplicate {
+                    None => (Ok(value), None),
+                    Some(error) => (Err(error), Some(value)),
+                };
+                Document { value, salvaged, location: start.location(), spans }
             }
-            Err(error) => failed(error),
+            Err(error) => failed(duplicate.unwrap_or(error)),
         })
     }
 
@@ -197,12 +223,18 @@ impl<'t> Reader<'t> {
                 self.charge(built.count, place)?;
                 anchors.insert(anchor, Rc::new(built.clone()));
             }
+            let is_top = open.len() == 1;
             match open.last_mut() {
-                Some(parent) => parent.add(built, place)?,
+                Some(parent) => self.note(parent.add(built, place, is_top)?),
                 None => root = built,
             }
         }
         Ok(root)
+    }
+
+    /// Keeps the first error of a key that appears twice.
+    fn note(&mut self, duplicate: Option<SyntaxError>) {
+        self.duplicate = self.duplicate.take().or(duplicate);
     }
 
     /// Counts values against the limit of the whole text.
@@ -260,34 +292,56 @@ impl OpenCollection {
         }
     }
 
-    /// Adds a finished value.
-    fn add(&mut self, built: SpannedValue, place: CompactSpan) -> Result<(), SyntaxError> {
+    /// Adds a finished value; `is_top`: to the top level of a document. Returns the error of a key that is there already.
+    fn add(
+        &mut self,
+        built: SpannedValue,
+        place: CompactSpan,
+        is_top: bool,
+    ) -> Result<Option<SyntaxError>, SyntaxError> {
         match self {
             Self::List { items, .. } => {
                 items.push(built);
-                Ok(())
+                Ok(None)
             }
-            Self::Map { map, .. } => map.add(built, place),
+            Self::Map { map, .. } => map.add(built, place, is_top),
         }
     }
 }
 
 impl Mapping {
-    /// Takes a key, or the value of the key before.
-    fn add(&mut self, built: SpannedValue, place: CompactSpan) -> Result<(), SyntaxError> {
+    /// Takes a key, or the value of the key before. Returns the error of a key that is there already.
+    fn add(
+        &mut self,
+        built: SpannedValue,
+        place: CompactSpan,
+        is_top: bool,
+    ) -> Result<Option<SyntaxError>, SyntaxError> {
         let Some((key, key_place)) = self.key.take() else {
             self.key = Some((key_text(built.value, place)?, place));
-            return Ok(());
+            return Ok(None);
         };
         if key == MERGE {
-            return self.take_merged(built, key_place);
+            self.take_merged(built, key_place)?;
+            return Ok(None);
         }
         self.count = self.count.saturating_add(built.count).saturating_add(weight(&key));
         self.spans.insert(key.as_str().into(), (key_place, built.spans));
-        if self.value.insert(key.clone(), built.value).is_some() {
-            return Err(error_at(key_place, &format!("duplicate key {}", quote(&key))));
+        if let Some(first) = self.value.get_mut(&key) {
+            // What begins an object, after the end of another.
+            let hint = match key.as_str() {
+                "apiVersion" if is_top => "; another object begins after a line with `---` alone",
+                _ => "",
+            };
+            let message = format!("duplicate key {}{hint}", quote(&key));
+            let error = error_at(key_place, &message);
+            if *first != built.value {
+                *first = ambiguous();
+            }
+            return Ok(Some(error));
         }
-        Ok(())
+        self.value.insert(key, built.value);
+        Ok(None)
     }
 
     fn take_merged(&mut self, built: SpannedValue, place: CompactSpan) -> Result<(), SyntaxError> {
@@ -356,13 +410,8 @@ fn scalar_value(
     let Some(tag) = tag else {
         return Ok(if quoted { Value::String(text.to_owned()) } else { scalar::plain(text) });
     };
-    let value = match tag.core_suffix() {
-        Some("str") => return Ok(Value::String(text.to_owned())),
-        Some("int" | "float") => Some(scalar::plain(text)).filter(Value::is_number),
-        Some("bool") => Some(scalar::plain(text)).filter(Value::is_boolean),
-        Some("null") => Some(scalar::plain(text)).filter(Value::is_null),
-        _ => None,
-    };
+    let kind = tag.suffix_in_namespace("tag:yaml.org,2002:");
+    let value = scalar::tagged(text, kind.as_deref());
     value.ok_or_else(|| error_at(place, &format!("{} cannot be read as its tag says", quote(text))))
 }
 

@@ -23,3 +23,15 @@ pub(super) fn values(text: &str) -> Option<Vec<Range<usize>>> {
         places.iter().all(|place| text.get(place.clone()).is_some_and(|it| it.starts_with('{')));
     (objects && places.len() > 1).then_some(places)
 }
+
+/// Divides a text before its first line that separates documents of YAML.
+pub(super) fn before_separator(text: &str) -> (&str, &str) {
+    let mut at = 0_usize;
+    for line in text.split_inclusive('\n') {
+        if line.starts_with("---") {
+            return text.split_at_checked(at).unwrap_or((text, ""));
+        }
+        at = at.saturating_add(line.len());
+    }
+    (text, "")
+}

@@ -1,5 +1,6 @@
 //! InboundRoute (docs/spec/delegation.md).
 
+mod allowed;
 mod claims;
 mod definition;
 mod delegate;
@@ -13,7 +14,8 @@ use crate::parse::input::{Draft, Input};
 use crate::parse::name::object_name;
 use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote};
 use crate::resource::{
-    Consent, Delegate, InboundAction, InboundRoute, InboundRule, PathPrefix, Resource, VirtualHost,
+    AllowedFilter, Consent, Delegate, InboundAction, InboundRoute, InboundRule, PathPrefix,
+    Resource, VirtualHost,
 };
 use crate::spec::{Field, ObjectReference, ReferenceTarget};
 use fields::{ACTIONS, MAX_RULES, MAX_SERVERS, RULE, SPEC};
@@ -32,7 +34,7 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
             None => Some(None),
         };
         let delegated_from = consents(&spec, is_root);
-        let routes = rules(&spec, &input.meta.key.namespace);
+        let routes = rules(&spec, &input.meta.key.namespace, is_root);
         let route = InboundRoute {
             virtual_host: virtual_host?,
             delegated_from: delegated_from?,
@@ -136,7 +138,7 @@ fn consents(spec: &Fields<'_>, is_root: bool) -> Option<Vec<Consent>> {
     consent::list(&node)
 }
 
-fn rules(spec: &Fields<'_>, namespace: &Arc<str>) -> Option<Vec<InboundRule>> {
+fn rules(spec: &Fields<'_>, namespace: &Arc<str>, is_root: bool) -> Option<Vec<InboundRule>> {
     let node = spec.require("routes")?;
     let list = node.list_up_to(MAX_RULES)?;
     if list.is_empty() {
@@ -147,6 +149,11 @@ fn rules(spec: &Fields<'_>, namespace: &Arc<str>) -> Option<Vec<InboundRule>> {
         let mut rules: Vec<InboundRule> = Vec::new();
         for item in &list {
             let Some(rule) = rule(item, namespace) else { continue };
+            if !is_root && !rule.allowed_filters.is_empty() {
+                let words = "`delegate.allowFilters` is for the owner of a host: it must be absent where \
+                             `virtualhost` is absent";
+                item.error(words);
+            }
             if rules.iter().any(|other| other.path == rule.path) {
                 let path = quote(rule.path.as_str());
                 item.error(format!("`match` {path} appears twice, every path may only once"));
@@ -160,7 +167,7 @@ fn rules(spec: &Fields<'_>, namespace: &Arc<str>) -> Option<Vec<InboundRule>> {
 fn rule(node: &JsonNode<'_>, namespace: &Arc<str>) -> Option<InboundRule> {
     let fields = node.fields(AllowedFields::Only(RULE))?;
     let path = fields.require("match").and_then(|node| prefix(&node));
-    let action = action(&fields, namespace);
+    let (action, allowed_filters) = action(&fields, namespace).unzip();
     let inherits_server = match fields.get("serverAuthorizations") {
         Some(node) => node.choice(&[("Inherit", true), ("Ignore", false)]),
         None => Some(true),
@@ -170,7 +177,8 @@ fn rule(node: &JsonNode<'_>, namespace: &Arc<str>) -> Option<InboundRule> {
     {
         node.error("must be absent with `delegate`: the objects below say it of their own routes");
     }
-    Some(InboundRule { path: path?, action, inherits_server: inherits_server? })
+    let allowed_filters = allowed_filters.unwrap_or_default();
+    Some(InboundRule { path: path?, action, inherits_server: inherits_server?, allowed_filters })
 }
 
 fn prefix(node: &JsonNode<'_>) -> Option<PathPrefix> {
@@ -184,15 +192,23 @@ fn prefix(node: &JsonNode<'_>) -> Option<PathPrefix> {
     }
 }
 
-fn action(fields: &Fields<'_>, namespace: &Arc<str>) -> Option<InboundAction> {
-    let servers = fields.get("servers").map(|node| servers(&node).map(InboundAction::Servers));
+/// The action of a rule, and the filters that it allows where it delegates.
+fn action(
+    fields: &Fields<'_>,
+    namespace: &Arc<str>,
+) -> Option<(InboundAction, Vec<AllowedFilter>)> {
+    let alone = |action| (action, Vec::new());
+    let servers =
+        fields.get("servers").map(|node| servers(&node).map(InboundAction::Servers).map(alone));
     let serve = fields.get("serve").map(|node| {
         node.fields(AllowedFields::Only(&[]))?;
-        Some(InboundAction::Serve)
+        Some(alone(InboundAction::Serve))
     });
     let delegate = fields.get("delegate");
-    let delegate =
-        delegate.map(|node| delegate::read(&node, namespace).map(InboundAction::Delegate));
+    let delegate = delegate.map(|node| {
+        let (delegate, filters) = delegate::read(&node, namespace)?;
+        Some((InboundAction::Delegate(delegate), filters))
+    });
     let mut actions = [servers, serve, delegate].into_iter().flatten();
     match (actions.next(), actions.next()) {
         (Some(action), None) => action,

@@ -16,9 +16,9 @@ use crate::kind::Kind;
 use crate::object::{Body, Claims, FieldError, Invalid, Object, ObjectKey};
 use crate::parse::input::{Draft, Input};
 use crate::parse::{duration, hostnames};
-use crate::reader::{Fields, JsonNode, quote};
+use crate::reader::{AllowedFields, Fields, JsonNode, quote};
 use crate::resource::{
-    ParentRef, Resource, RouteClaims, RouteResource, RouteRule, UnsupportedFilter,
+    ParentRef, Resource, RouteClaims, RouteResource, RouteRule, UnreadParent, UnsupportedFilter,
 };
 use crate::spec::{Field, ObjectReference, ReferenceTarget};
 use dialect::Dialect;
@@ -34,41 +34,50 @@ const SPEC: &[&str] = &["parentRefs", "hostnames", "rules"];
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let dialect = Dialect::of(input);
-    let Some(spec) = input.spec(dialect.growing(SPEC)) else {
+    let Some(spec) = input.spec(AllowedFields::Any) else {
         return (None, Claims::Route(Box::new(RouteClaims::of_nothing())));
     };
-    let (parents, unread) = parent::parents(&spec, dialect);
-    if parents.iter().any(ParentRef::is_outbound) {
-        annotation::check(input, dialect == Dialect::Grpc);
+    let others_may_know_more = !matches!(dialect, Dialect::Policy { .. });
+    if !others_may_know_more {
+        spec.refuse(dialect.growing(SPEC));
     }
-    if !unread && !parents.is_empty() && parents.iter().all(ParentRef::is_of_others) {
+    let (parents, mut unread) = parent::parents(&spec, dialect, &input.meta.key.namespace);
+    if parents.iter().any(ParentRef::is_outbound) {
+        annotation::check(input, dialect.is_grpc());
+    }
+    if unread.is_empty() && !parents.is_empty() && parents.iter().all(ParentRef::is_of_others) {
         // Whether it is valid is for the controllers of its parents to say, which may know more of the
         // Gateway API. It binds nothing here.
         let route = RouteResource {
             parents,
             hostnames: Vec::new(),
             rules: Vec::new(),
-            unsupported: Vec::new(),
             foreign_backends: Vec::new(),
         };
         return (Some(Resource::Route(route)), Claims::Nothing);
     }
+    if others_may_know_more {
+        spec.refuse(dialect.growing(SPEC));
+    }
     let (hostnames, all) = hostnames::hostnames(&spec);
     let mut beside = Beside::of(&input.meta.key.namespace);
     // An unknown field may be the misspelt name of one that is absent.
-    let is_misspelt = dialect.refuses_unknown() && spec.has_unknown(SPEC);
+    let is_misspelt = dialect.is_misspelt(&spec, SPEC);
     let absent = |name: &str| is_misspelt && spec.get(name).is_none();
-    let rules = rules(&spec, dialect, &mut beside, is_misspelt);
+    let rules = rules(&spec, dialect, &mut beside);
     if spec.errors().count() == 0 && rules.iter().all(ReadRule::is_whole) {
-        let Beside { namespace: _, unsupported, foreign_backends } = beside;
+        let Beside { namespace: _, foreign_backends } = beside;
         let foreign_backends = foreign_backends.into_iter().collect();
         let rules = rules.into_iter().filter_map(ReadRule::whole).collect();
-        let route = RouteResource { parents, hostnames, rules, unsupported, foreign_backends };
+        let route = RouteResource { parents, hostnames, rules, foreign_backends };
         return (Some(Resource::Route(route)), Claims::Nothing);
+    }
+    if absent("parentRefs") {
+        unread.push(UnreadParent::default());
     }
     let mut claims = RouteClaims {
         parents,
-        unread: unread || absent("parentRefs"),
+        unread,
         hostnames,
         any_host: !all || absent("hostnames"),
         ..RouteClaims::default()
@@ -98,7 +107,7 @@ pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
             (&route.parents[..], false, &route.foreign_backends[..])
         }
         Body::Invalid(Invalid { claims: Claims::Route(claims), .. }) => {
-            (&claims.parents[..], claims.unread, &[][..])
+            (&claims.parents[..], !claims.unread.is_empty(), &[][..])
         }
         Body::Valid(_) | Body::Invalid(_) => (&[][..], false, &[][..]),
     };
@@ -125,15 +134,13 @@ pub(super) fn idle(resource: &Resource, _: &str) -> Option<FieldError> {
 struct Beside<'a> {
     /// The namespace of the route.
     namespace: &'a str,
-    /// Filters that take no effect here.
-    unsupported: Vec<UnsupportedFilter>,
     /// Backends in other namespaces.
     foreign_backends: BTreeSet<ObjectRef>,
 }
 
 impl<'a> Beside<'a> {
     fn of(namespace: &'a str) -> Self {
-        Self { namespace, unsupported: Vec::new(), foreign_backends: BTreeSet::new() }
+        Self { namespace, foreign_backends: BTreeSet::new() }
     }
 }
 
@@ -144,8 +151,17 @@ struct ReadRule {
     matches: Vec<RequestMatch>,
     /// Of each other match, the conditions that can be read.
     unreadable: Vec<RequestMatch>,
-    /// Filters and timeout, if both can be read.
-    rest: Option<(Vec<FilterKind>, Option<Duration>)>,
+    /// The parts beside the matches, if all can be read.
+    rest: Option<RuleRest>,
+}
+
+/// The parts of a rule beside its matches.
+#[derive(Default)]
+struct RuleRest {
+    filters: Vec<FilterKind>,
+    /// Filters that are not applied here.
+    unsupported: Vec<UnsupportedFilter>,
+    timeout: Option<Duration>,
 }
 
 impl ReadRule {
@@ -160,27 +176,23 @@ impl ReadRule {
 
     fn whole(self) -> Option<RouteRule> {
         let Self { matches, unreadable: _, rest } = self;
-        rest.map(|(filters, timeout)| RouteRule { matches, filters, timeout })
+        let RuleRest { filters, unsupported, timeout } = rest?;
+        Some(RouteRule { matches, filters, timeout, unsupported })
     }
 }
 
 /// The rules; empty: the route matches nothing. The schema of an HTTPRoute has a default that matches
 /// everything and applies if the field is absent, not if the list is empty. The schema of a GRPCRoute
 /// has none.
-fn rules(
-    spec: &Fields<'_>,
-    dialect: Dialect,
-    beside: &mut Beside<'_>,
-    is_misspelt: bool,
-) -> Vec<ReadRule> {
+fn rules(spec: &Fields<'_>, dialect: Dialect, beside: &mut Beside<'_>) -> Vec<ReadRule> {
     let Some(node) = spec.get("rules") else {
-        if is_misspelt {
+        if dialect.lacks(spec, SPEC, "rules") {
             return vec![ReadRule::unreadable(dialect)];
         }
-        if dialect == Dialect::Grpc {
+        if dialect.is_grpc() {
             return Vec::new();
         }
-        let (matches, rest) = (vec![RequestMatch::everything()], Some((Vec::new(), None)));
+        let (matches, rest) = (vec![RequestMatch::everything()], Some(RuleRest::default()));
         return vec![ReadRule { matches, rest, ..ReadRule::default() }];
     };
     match node.list_up_to(16) {
@@ -192,7 +204,7 @@ fn rules(
 fn rule(node: &JsonNode<'_>, dialect: Dialect, beside: &mut Beside<'_>) -> ReadRule {
     let known: &[&str] = match dialect {
         Dialect::Policy { timeouts: false } => &["matches", "filters", "backendRefs"],
-        Dialect::Policy { timeouts: true } | Dialect::Gateway | Dialect::Grpc => {
+        Dialect::Policy { timeouts: true } | Dialect::Gateway(_) | Dialect::Grpc(_) => {
             &["matches", "filters", "backendRefs", "timeouts"]
         }
     };
@@ -201,12 +213,11 @@ fn rule(node: &JsonNode<'_>, dialect: Dialect, beside: &mut Beside<'_>) -> ReadR
     };
     let mut read = match fields.get("matches") {
         // An unknown field may be the misspelt name of this one.
-        None if dialect.refuses_unknown() && fields.has_unknown(known) => {
-            ReadRule::unreadable(dialect)
-        }
+        None if dialect.lacks(&fields, known, "matches") => ReadRule::unreadable(dialect),
         node => matches(node, dialect),
     };
-    let filters = filter::filters(&fields, dialect, &mut beside.unsupported);
+    let mut unsupported = Vec::new();
+    let filters = filter::filters(&fields, dialect, &mut unsupported);
     let timeout = timeout(&fields, dialect);
     let named = backends(&fields, dialect).into_iter();
     let foreign = named.filter(|backend| backend.namespace() != beside.namespace);
@@ -217,7 +228,7 @@ fn rule(node: &JsonNode<'_>, dialect: Dialect, beside: &mut Beside<'_>) -> ReadR
         fields.error_at("filters", message);
         return read;
     }
-    read.rest = Some((filters, timeout));
+    read.rest = Some(RuleRest { filters, unsupported, timeout });
     read
 }
 
@@ -232,8 +243,8 @@ fn matches(node: Option<JsonNode<'_>>, dialect: Dialect) -> ReadRule {
     let Some(node) = node else {
         let everything = dialect.everything();
         return of(vec![match dialect {
-            Dialect::Policy { .. } | Dialect::Gateway => everything,
-            Dialect::Grpc => everything.with_written(WrittenMatch::Nothing),
+            Dialect::Policy { .. } | Dialect::Gateway(_) => everything,
+            Dialect::Grpc(_) => everything.with_written(WrittenMatch::Nothing),
         }]);
     };
     let Some(list) = node.list_up_to(dialect.max_matches()) else {
@@ -245,8 +256,8 @@ fn matches(node: Option<JsonNode<'_>>, dialect: Dialect) -> ReadRule {
     let mut read = ReadRule::default();
     for node in &list {
         let one = match dialect {
-            Dialect::Policy { .. } | Dialect::Gateway => http::request_match(node),
-            Dialect::Grpc => grpc::request_match(node),
+            Dialect::Policy { .. } | Dialect::Gateway(_) => http::request_match(node),
+            Dialect::Grpc(_) => grpc::request_match(node),
         };
         match one {
             Ok(one) => read.matches.push(one),
@@ -261,7 +272,7 @@ const GATEWAY_DURATION: &str = "is not a duration such as `10s`, `500ms` or `1m3
 
 /// `timeouts.request`; zero means none.
 fn timeout(fields: &Fields<'_>, dialect: Dialect) -> Option<Option<Duration>> {
-    let Some(node) = fields.get("timeouts").filter(|_| dialect != Dialect::Grpc) else {
+    let Some(node) = fields.get("timeouts").filter(|_| !dialect.is_grpc()) else {
         return Some(None);
     };
     let fields = node.fields(dialect.growing(&["request", "backendRequest"]))?;
@@ -270,8 +281,8 @@ fn timeout(fields: &Fields<'_>, dialect: Dialect) -> Option<Option<Duration>> {
         Some(node) => {
             let text = node.text()?;
             let duration = match dialect {
-                Dialect::Gateway => duration::gateway(text).ok_or(GATEWAY_DURATION),
-                Dialect::Policy { .. } | Dialect::Grpc => duration::go(text),
+                Dialect::Gateway(_) => duration::gateway(text).ok_or(GATEWAY_DURATION),
+                Dialect::Policy { .. } | Dialect::Grpc(_) => duration::go(text),
             };
             match duration {
                 Ok(duration) => Some(Some(duration).filter(|d| !d.is_zero())),

@@ -2,6 +2,7 @@
 
 mod definition;
 
+use crate::annotation::is_port_name;
 use crate::object::{Claims, FieldError};
 use crate::parse::input::{Draft, Input};
 use crate::parse::label::{SelectorReading, read_selector};
@@ -36,13 +37,18 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
         return (None, Claims::Server { workloads: None, port: None });
     };
     let WorkloadsReading { readable, whole: workloads } = workloads(&spec, input.version);
-    let port = spec.require("port").and_then(|node| port(&node));
+    let is_present = |name: &str| spec.get(name).is_some();
+    let of_pods = is_present("podSelector") || !is_present("externalWorkloadSelector");
+    let PortReading { readable: claimed, whole: port } = match spec.require("port") {
+        Some(node) => port(&node, of_pods),
+        None => PortReading::default(),
+    };
     let protocol = match spec.get("proxyProtocol") {
         Some(node) => node.choice(PROTOCOLS),
         None => Some(ProxyProtocol::Unknown),
     };
     let access_policy = access_policy(&spec);
-    let claims = Claims::Server { workloads: readable, port: port.clone() };
+    let claims = Claims::Server { workloads: readable, port: claimed };
     let server = match (workloads, port, protocol, access_policy) {
         (Some(workloads), Some(port), Some(protocol), Some(access_policy)) => {
             let access_policy_stated = spec.get("accessPolicy").is_some();
@@ -79,16 +85,6 @@ pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
             remarks.push(FieldError::new("spec.externalWorkloadSelector", message));
         }
         WorkloadSelector::Pods(_) | WorkloadSelector::ExternalWorkloads(_) => {}
-    }
-    if let PortRef::Name(name) = &server.port
-        && name.bytes().all(|b| b.is_ascii_digit())
-    {
-        let message = format!(
-            "{} in quotes is the name of a port, which no container can have: nothing is selected; \
-             leave the quotes out for the number",
-            quote(name)
-        );
-        remarks.push(FieldError::new("spec.port", message));
     }
     remarks
 }
@@ -149,19 +145,49 @@ fn pods(node: &JsonNode<'_>, version: &str) -> WorkloadsReading {
     pods
 }
 
-/// A number, or a name; a numeric text is a name.
-fn port(node: &JsonNode<'_>) -> Option<PortRef> {
+/// The port of a Server as it was read.
+#[derive(Default)]
+struct PortReading {
+    /// The port that is meant; `None`: it may be any.
+    readable: Option<PortRef>,
+    /// The port; `None` if it cannot be read.
+    whole: Option<PortRef>,
+}
+
+/// A number, or a name. A name that no container's port can have selects nothing, so that the Server
+/// would protect nothing: it is an error on a Server of pods (`of_pods`). Ports of ExternalWorkloads have
+/// any name.
+fn port(node: &JsonNode<'_>, of_pods: bool) -> PortReading {
     let value = node.value();
-    let name = value.as_str().filter(|name| !name.is_empty());
-    let number = value.as_u64().and_then(|n| u16::try_from(n).ok()).and_then(NonZeroU16::new);
-    let port = name.map(|name| PortRef::Name(shared(name))).or(number.map(PortRef::Number));
-    if port.is_none() {
-        let found = quote(&node.value().to_string());
+    let numbered = |number: u64| u16::try_from(number).ok().and_then(NonZeroU16::new);
+    if let Some(number) = value.as_u64().and_then(numbered).map(PortRef::Number) {
+        return PortReading { readable: Some(number.clone()), whole: Some(number) };
+    }
+    let Some(name) = value.as_str().filter(|name| !name.is_empty()) else {
+        let found = quote(&value.to_string());
         node.error(format!(
             "expected a number from 1 to 65535 or the name of a port, found {found}"
         ));
+        return PortReading::default();
+    };
+    if !of_pods || is_port_name(name) {
+        let name = PortRef::Name(shared(name));
+        return PortReading { readable: Some(name.clone()), whole: Some(name) };
     }
-    port
+    let meant = name.parse().ok().and_then(numbered);
+    node.error(match meant {
+        Some(_) => format!(
+            "{} in quotes is the name of a port, which no container can have; leave the quotes out \
+             for the number",
+            quote(name)
+        ),
+        None => format!(
+            "{} is the name of no container's port: up to 15 lower-case letters, digits and `-` are \
+             allowed, a letter among them",
+            quote(name)
+        ),
+    });
+    PortReading { readable: meant.map(PortRef::Number), whole: None }
 }
 
 fn access_policy(spec: &Fields<'_>) -> Option<DefaultPolicy> {

@@ -10,7 +10,7 @@ use crate::parse::label::selector;
 use crate::parse::name::object_name;
 use crate::parse::network::networks;
 use crate::parse::target::namespaced;
-use crate::reader::{AllowedFields, Fields, JsonNode};
+use crate::reader::{AllowedFields, Fields, JsonNode, every};
 use crate::resource::{
     ClientRequirement, NamespacedName, Resource, ServerAuthorization, ServerRef,
 };
@@ -154,11 +154,11 @@ fn mesh_tls(node: &JsonNode<'_>) -> Option<ClientRequirement> {
         return None;
     }
     let identities = match fields.get("identities") {
-        Some(node) => some(&node)?.iter().map(dns_identity).collect::<Option<Vec<_>>>(),
+        Some(node) => every(&some(&node)?, dns_identity),
         None => Some(Vec::new()),
     };
     let service_accounts = match fields.get("serviceAccounts") {
-        Some(node) => some(&node)?.iter().map(service_account).collect::<Option<Vec<_>>>(),
+        Some(node) => every(&some(&node)?, service_account),
         None => Some(Vec::new()),
     };
     Some(ClientRequirement::Identities {

@@ -6,13 +6,14 @@ use crate::annotation::{
     SIDECAR_MARK, SKIP_ARGUMENT, numbered_ports,
 };
 use crate::kind::Kind;
-use crate::parse::input::Input;
-use crate::parse::metadata::texts;
+use crate::parse::input::{Form, Input};
+use crate::parse::metadata::{refuse_near, texts};
 use crate::parse::probe;
 use crate::ports::PortSet;
 use crate::reader::{AllowedFields, Fields, JsonNode, shared};
 use crate::resource::{ContainerPort, Pod, PodSidecar, Resource, WorkloadResource};
 use crate::sidecar_mark::{Capture, SidecarMark};
+use serde_json::Value;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -79,19 +80,35 @@ pub(super) fn read_template(input: &Input<'_>) -> Option<Resource> {
     let first = if kind == Kind::StatefulSet { first_ordinal(&spec) } else { Some(0) };
     let indexed = kind == Kind::Job
         && spec.get("completionMode").is_some_and(|mode| mode.value() == "Indexed");
-    let template = spec.require("template")?.fields(AllowedFields::Any)?;
+    let near = match input.form {
+        Form::Written => AllowedFields::NoneNear(&["metadata", "spec"]),
+        Form::Stored => AllowedFields::Any,
+    };
+    let template = spec.require("template")?.fields(near)?;
     let metadata = template.get("metadata").and_then(|node| node.fields(AllowedFields::Any));
+    if let Some(fields) = metadata.as_ref().filter(|_| input.form == Form::Written) {
+        refuse_near(fields);
+    }
     let part = |name: &str| texts(metadata.as_ref().and_then(|fields| fields.get(name)));
     let (labels, annotations) = (part("labels"), part("annotations"));
     let pod = pod(&template.require("spec")?.fields(AllowedFields::Any)?, &labels, &annotations);
     Some(Resource::Workload(WorkloadResource {
         replicas: replicas?,
+        is_controlled: is_controlled(input),
         first: first?,
         indexed,
         labels,
         annotations,
         pod: pod?,
     }))
+}
+
+/// True if an owner of the object is its controller.
+fn is_controlled(input: &Input<'_>) -> bool {
+    let metadata = input.root.get("metadata");
+    let owners = metadata.and_then(|node| node.value().get("ownerReferences")?.as_array());
+    let is_controller = |owner: &Value| owner.get("controller").is_some_and(|it| it == true);
+    owners.is_some_and(|owners| owners.iter().any(is_controller))
 }
 
 fn count(spec: &Fields<'_>, name: &str) -> Option<u32> {

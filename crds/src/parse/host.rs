@@ -29,6 +29,11 @@ pub(crate) fn pattern(text: &str) -> Result<HostPattern, &'static str> {
     Ok(HostPattern::parse(name))
 }
 
+/// Reads a hostname of a route; `None` if it is not one.
+pub fn hostname(text: &str) -> Option<HostPattern> {
+    pattern(text).ok()
+}
+
 /// A name without port in canonical form; the reason follows the quoted text.
 pub(crate) fn check(text: &str) -> Result<(), &'static str> {
     let name = text.strip_prefix("*.").unwrap_or(text);

@@ -33,23 +33,38 @@ pub(crate) fn dns_identity(node: &JsonNode<'_>) -> Option<IdentityMatch> {
 const MAX_IDENTITY: usize = 2048;
 
 fn dns(node: &JsonNode<'_>, text: &str) -> Option<IdentityMatch> {
-    let label = |label: &str| {
-        let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-        let bytes = label.as_bytes();
-        edge(bytes.first())
-            && edge(bytes.last())
-            && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
-    };
     let mut labels = text.split('.');
     let first = labels.next().unwrap_or_default();
-    if (first == "*" || label(first)) && labels.all(label) {
+    if (first == "*" || is_label(first)) && labels.all(is_label) {
         return Some(IdentityMatch::parse(text));
     }
     node.error(format!(
-        "{} is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name",
-        quote(text)
+        "{} is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name{}",
+        quote(text),
+        of_istio(text).unwrap_or_default()
     ));
     None
+}
+
+/// True for a DNS label in lower case.
+fn is_label(label: &str) -> bool {
+    let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let bytes = label.as_bytes();
+    edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+}
+
+/// The advice for a principal of Istio's, `cluster.local/ns/shop/sa/web`.
+fn of_istio(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("/ns/")?;
+    let (namespace, account) = rest.split_once("/sa/")?;
+    // One for all accounts names none.
+    if !is_label(namespace) || !is_label(account) {
+        return None;
+    }
+    let (namespace, account) = (quote(namespace), quote(account));
+    Some(format!("; refer to the ServiceAccount {account} of namespace {namespace} instead"))
 }
 
 /// Checks what follows `spiffe://`.

@@ -1,14 +1,14 @@
-//! The kind of a value, by `apiVersion` and `kind`, and its `metadata`: lenient, only the parts
-//! that policy depends on are typed.
+//! `metadata`: lenient, only the parts that policy depends on are typed.
 
 use super::error::{NotAnObject, fail, not_text};
 use super::generated;
+use super::input::{Form, TOP_LEVEL};
 use super::name::{is_dns_label, is_dns_name};
-use super::part::MAX_LIST_DEPTH;
 use super::recorded;
+use crate::field::join_key;
 use crate::kind::Kind;
-use crate::object::{ObjectKey, ObjectMeta};
-use crate::reader::{AllowedFields, Fields, JsonNode, describe, one_of, quote, shared};
+use crate::object::{FieldError, ObjectKey, ObjectMeta};
+use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use policy_core::suggest::nearest;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -17,106 +17,69 @@ use std::sync::Arc;
 /// The namespace of objects that name none, as for `kubectl`.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// The kind and version that a value says it is.
-pub(super) fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnObject> {
-    let text = |name: &str| {
-        let without = || NotAnObject::WithoutKind { field: name.to_owned() };
-        let node = fields.get(name).ok_or_else(without)?;
-        match node.value().as_str() {
-            Some("") => Err(fail(name, "must not be empty")),
-            Some(text) => Ok(text),
-            None => Err(fail(name, &format!("expected text, found {}", describe(node.value())))),
-        }
-    };
-    let (api_version, kind) = (text("apiVersion")?, text("kind")?);
-    if (api_version, kind) == ("v1", "List") {
-        // A readable list has been split into its items before.
-        return Err(NotAnObject::Field {
-            field: "items".to_owned(),
-            message: format!(
-                "expected a list, in at most {MAX_LIST_DEPTH} lists around it: nothing of it is read"
-            ),
-        });
-    }
-    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-    // Group and kind of a manifest are exact for the API server; references are compared without
-    // case.
-    let exact = Kind::ALL.into_iter().find(|k| k.group() == group && k.as_str() == kind);
-    exact.map(|kind| (kind, version)).ok_or_else(|| unknown_kind(api_version, group, kind))
-}
+/// The fields of metadata that authors write.
+const NAMES: &[&str] = &["name", "generateName", "namespace", "labels", "annotations"];
 
-/// True if all kinds of a group are read.
-fn is_our_group(group: &str) -> bool {
-    let defined = |kind: &Kind| kind.spec().is_defined_here() && kind.group() == group;
-    Kind::ALL.iter().any(defined)
-}
-
-fn unknown_kind(api_version: &str, group: &str, kind: &str) -> NotAnObject {
-    let mistaken =
-        |field: &str, message: String| NotAnObject::Mistaken { field: field.to_owned(), message };
-    // The right kind in a wrong group. Not for core and `apps` kinds, whose names are too common.
-    let elsewhere: Vec<Kind> = Kind::ALL
-        .into_iter()
-        .filter(|k| k.as_str().eq_ignore_ascii_case(kind) && k.group().contains('.'))
-        .collect();
-    let known_group = is_our_group(group);
-    if !elsewhere.is_empty() && (known_group || group.is_empty() || near_group(group)) {
-        let options: Vec<String> = elsewhere
-            .iter()
-            .map(|k| format!("{}/{}", k.group(), k.versions().first().unwrap_or(&"v1")))
-            .collect();
-        let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        let name = elsewhere.first().map_or(kind, |k| k.as_str());
-        let message = if name == kind {
-            format!("{name} is not in {}, expected {}", quote(api_version), one_of(&options))
-        } else {
-            format!(
-                "{} is not a kind of {}, did you mean `{name}`?",
-                quote(kind),
-                quote(api_version)
-            )
-        };
-        return mistaken("apiVersion", message);
-    }
-    if !known_group {
-        let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
-        return NotAnObject::Foreign { api_version, kind };
-    }
-    let names: Vec<&str> =
-        Kind::ALL.into_iter().filter(|k| k.group() == group).map(Kind::as_str).collect();
-    let message = match nearest(kind, &names) {
-        Some(name) => format!("unknown kind {}, did you mean `{name}`?", quote(kind)),
-        None => format!("unknown kind {}, expected {}", quote(kind), one_of(&names)),
-    };
-    mistaken("kind", message)
-}
-
-/// True if a group looks like a misspelling of one of those that are read.
-fn near_group(group: &str) -> bool {
-    let known = Kind::ALL.map(Kind::group);
-    let dotted: Vec<&str> = known.into_iter().filter(|group| group.contains('.')).collect();
-    nearest(group, &dotted).is_some()
-}
+/// The fields of metadata that others write.
+const OTHER_NAMES: [&str; 11] = [
+    "clusterName",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
 
 /// Reads the metadata. Without a name there is no object; all other errors are errors of the
-/// object.
-pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObject> {
-    let metadata = root.get("metadata").ok_or_else(|| fail("metadata", "is required"))?;
+/// object. In a manifest an object of policy whose name or namespace cannot be used is invalid if it is
+/// known which namespace was meant.
+pub(crate) fn read(root: &Fields<'_>, kind: Kind, form: Form) -> Result<ObjectMeta, NotAnObject> {
+    let is_policy = kind.is_custom() && kind != Kind::ExternalWorkload;
+    let is_kept = form == Form::Written && (is_policy || kind == Kind::Namespace);
+    let found = root.meant("metadata", TOP_LEVEL).filter(|(_, error)| error.is_none() || is_kept);
+    let (metadata, misspelt) = found.ok_or_else(|| fail("metadata", "is required"))?;
     if !metadata.value().is_object() {
         return Err(fail("metadata", "expected a mapping"));
     }
     let fields = metadata
         .fields(AllowedFields::Any)
         .ok_or_else(|| fail("metadata", "expected a mapping"))?;
-    let key = ObjectKey { kind, namespace: namespace(&fields, kind)?, name: name(&fields, root)? };
-    let status = root.get("status").filter(|_| kind == Kind::InboundRoute);
+    report(root, misspelt.filter(|_| !kind.spec().is_defined_here()));
+    if form == Form::Written {
+        refuse_near(&fields);
+    }
+    let named = name(&fields, root).or_else(|error| match is_kept {
+        true => {
+            let meant = fields.meant("name", NAMES).and_then(|(node, _)| node.value().as_str());
+            let meant = meant.filter(|name| is_dns_name(name)).map(shared);
+            if meant.is_none() && !is_policy {
+                return Err(error);
+            }
+            root.errors().add(error.field(), error.message());
+            meant.map_or_else(|| generated::name(&Value::from(UNNAMED), root), Ok)
+        }
+        false => Err(error),
+    });
+    let namespace = namespace(&fields, kind).or_else(|error| match meant_namespace(&fields) {
+        Some(meant) if is_kept => {
+            root.errors().add(error.field(), error.message());
+            Ok(shared(&meant))
+        }
+        Some(_) | None => Err(error),
+    });
+    let key = ObjectKey { kind, namespace: namespace?, name: named? };
     let mut labels = texts(fields.get("labels"));
     if kind == Kind::Namespace {
         // An API server adds it to every Namespace, whatever its author writes.
         labels.insert(shared("kubernetes.io/metadata.name"), Arc::clone(&key.name));
     }
     Ok(ObjectMeta {
-        recorded: status.and_then(|status| recorded::read(status.value())),
+        recorded: root.get("status").and_then(|status| recorded::read(&key, status.value())),
         key,
         labels,
         annotations: texts(fields.get("annotations")),
@@ -124,6 +87,36 @@ pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObj
         uid: fields.get("uid").and_then(|n| n.text()).map(shared),
         generation: fields.get("generation").and_then(|n| n.integer(0, i64::MAX)),
     })
+}
+
+/// Reports each field of metadata that is nearly one that authors write, also beside that one. A name or
+/// namespace that is absent is an error of its own.
+pub(crate) fn refuse_near(fields: &Fields<'_>) {
+    let known = [NAMES, &OTHER_NAMES].concat();
+    for (key, node) in fields.entries().filter(|(key, _)| !known.contains(key)) {
+        let Some(meant) = nearest(key, &known).filter(|meant| NAMES.contains(meant)) else {
+            continue;
+        };
+        if ["labels", "annotations"].contains(&meant) || fields.get(meant).is_some() {
+            node.error(format!("unknown field, did you mean `{meant}`?"));
+        }
+    }
+}
+
+/// The beginning of the name of an object whose name cannot be used.
+const UNNAMED: &str = "unnamed-";
+
+fn report(root: &Fields<'_>, error: Option<FieldError>) {
+    if let Some(FieldError { field, message }) = error {
+        root.errors().add(field, message);
+    }
+}
+
+/// The namespace that is meant by a misspelt field, or by capitals.
+fn meant_namespace(fields: &Fields<'_>) -> Option<String> {
+    let (node, _) = fields.meant("namespace", NAMES)?;
+    let meant = node.value().as_str()?.trim().to_lowercase();
+    is_dns_label(&meant).then_some(meant)
 }
 
 fn name(fields: &Fields<'_>, root: &Fields<'_>) -> Result<Arc<str>, NotAnObject> {
@@ -148,7 +141,15 @@ fn namespace(fields: &Fields<'_>, kind: Kind) -> Result<Arc<str>, NotAnObject> {
     if !kind.is_namespaced() {
         return Ok(shared(""));
     }
-    let Some(node) = fields.get("namespace") else { return Ok(shared(DEFAULT_NAMESPACE)) };
+    let Some(node) = fields.get("namespace") else {
+        return match fields.misspelt("namespace", NAMES) {
+            None => Ok(shared(DEFAULT_NAMESPACE)),
+            Some(key) => {
+                let field = join_key("metadata", key);
+                Err(fail(&field, "unknown field, did you mean `namespace`?"))
+            }
+        };
+    };
     let Value::String(text) = node.value() else {
         return Err(fail(FIELD, &not_text(node.value())));
     };

@@ -7,7 +7,7 @@ use policy_core::{NetworkMatch, NetworkTerm};
 
 /// A list of `{cidr, except}`.
 pub(crate) fn networks(node: &JsonNode<'_>) -> Option<Vec<NetworkMatch>> {
-    node.clean(|node| node.list()?.iter().map(network).collect())
+    node.clean(|node| node.list_of(network))
 }
 
 fn network(node: &JsonNode<'_>) -> Option<NetworkMatch> {

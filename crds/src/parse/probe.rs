@@ -61,7 +61,8 @@ fn http_get(http: &Fields<'_>, ports: &[ContainerPort], origin: ProbeOrigin) -> 
     };
     let port = resolve(&http.get("port")?, ports)?;
     let text = http.get("path").and_then(|node| node.text()).unwrap_or("/");
-    let path = canonical(&kubelet_path(text)).ok()?;
+    let path = kubelet_path(text);
+    let path = canonical(&path).unwrap_or(path);
     let scheme = http.get("scheme").and_then(|node| node.text()).unwrap_or("HTTP");
     let tls = scheme.eq_ignore_ascii_case("https");
     Some(Probe { port, action: ProbeAction::HttpGet { path: shared(&path), tls }, origin })

@@ -1,8 +1,9 @@
-//! The times that the status of an InboundRoute records.
+//! The times that the status of an InboundRoute or a route records.
 //!
 //! The status is read leniently: an entry that cannot be read counts as if it were not there, so that
 //! a damaged status can postpone a claim and never advance it.
 
+use super::attachment_times::{AttachmentTimes, HOSTNAMES_ATTACHED};
 use super::host;
 use super::name::{is_dns_label, is_dns_name};
 use crate::kind::Kind;
@@ -15,8 +16,52 @@ use std::sync::Arc;
 /// The most claims that a status can have: 64 paths on 17 hosts. Further ones are nobody's.
 const MAX_CLAIMS: usize = 1088;
 
-/// Reads a `status`; `None` if it records nothing.
-pub(super) fn read(status: &Value) -> Option<Arc<Recorded>> {
+/// The most parents in the status of a route (Gateway API, `RouteStatus`).
+const MAX_PARENTS: usize = 32;
+
+/// Reads the `status` of an object; `None` if it records nothing.
+pub(super) fn read(of: &ObjectKey, status: &Value) -> Option<Arc<Recorded>> {
+    let recorded = if of.kind == Kind::InboundRoute {
+        of_inbound_route(status)
+    } else if of.kind.is_route() {
+        of_route(of, status)
+    } else {
+        return None;
+    };
+    (recorded != Recorded::default()).then(|| Arc::new(recorded))
+}
+
+/// The hostnames with which a route is attached to Servers of its namespace.
+fn of_route(route: &ObjectKey, status: &Value) -> Recorded {
+    let mut recorded = Recorded::default();
+    for entry in entries(status, "parents").take(MAX_PARENTS) {
+        let Some(server) = entry.get("parentRef").and_then(|parent| server(route, parent)) else {
+            continue;
+        };
+        let Some(controller) = text(entry, "controllerName") else { continue };
+        let of_server = recorded.attached.entry((controller.into(), server)).or_default();
+        let is_record = |one: &&Value| text(one, "type") == Some(HOSTNAMES_ATTACHED);
+        let record = entries(entry, "conditions").find(is_record);
+        let Some(message) = record.and_then(|record| text(record, "message")) else { continue };
+        for (host, time) in AttachmentTimes::read(message).iter() {
+            of_server.entry(host.clone()).or_insert(time);
+        }
+    }
+    recorded
+}
+
+/// The name of the Server of the route's namespace that a reference names as a whole.
+fn server(route: &ObjectKey, parent: &Value) -> Option<Arc<str>> {
+    let group = text(parent, "group").unwrap_or(route.kind.group());
+    let whole = ["port", "sectionName"].iter().all(|name| parent.get(name).is_none());
+    let local = text(parent, "namespace").is_none_or(|namespace| *namespace == *route.namespace);
+    let server = Kind::Server;
+    let is_server = group == server.group() && text(parent, "kind") == Some(server.as_str());
+    let name = text(parent, "name").filter(|text| is_dns_name(text))?;
+    (is_server && local && whole).then(|| name.into())
+}
+
+fn of_inbound_route(status: &Value) -> Recorded {
     let mut recorded = Recorded::default();
     for entry in entries(status, "claims").take(MAX_CLAIMS) {
         let Some(claim) = claim(entry) else { continue };
@@ -31,7 +76,7 @@ pub(super) fn read(status: &Value) -> Option<Arc<Recorded>> {
         recorded.connected.extend(state.get("connected").and_then(connection));
         recorded.orphaned.extend(state.get("orphaned").and_then(orphan));
     }
-    (recorded != Recorded::default()).then(|| Arc::new(recorded))
+    recorded
 }
 
 fn entries<'a>(status: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {

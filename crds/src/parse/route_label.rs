@@ -5,7 +5,7 @@ use super::name::is_label_key;
 use super::values::METHODS;
 use crate::group_path::{GroupPath, is_parameter_name};
 use crate::path::in_match_form;
-use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, every, one_of, quote, shared};
 use crate::route_selector::{
     IDEMPOTENT, LabelKey, METHOD, PARAMETER, PATH, RESERVED, RouteLabels, RouteSelector,
     SelectorExpression, VERSION,
@@ -129,7 +129,7 @@ fn expression(node: &JsonNode<'_>) -> Option<SelectorExpression> {
     let values = match fields.get("values") {
         Some(node) => {
             let list = node.list_up_to(MAX_VALUES)?;
-            list.iter().map(|node| value(&key, node)).collect()
+            every(&list, |node| value(&key, node))
         }
         None => Some(Vec::new()),
     };

@@ -113,8 +113,12 @@ fn host_value(fields: &Fields<'_>, value: ValueMatch) -> Option<ValueMatch> {
 /// match that never holds protects nothing.
 pub(crate) fn path_pattern(node: &JsonNode<'_>) -> Option<Pattern> {
     let pattern = pattern(node)?;
+    let counted = pattern.compiled_bytes();
     match pattern.check_path() {
-        Ok(()) => Some(pattern),
+        Ok(()) => {
+            let more = pattern.compiled_bytes().saturating_sub(counted);
+            node.count_compiled(more).then_some(pattern)
+        }
         Err(error) => {
             node.error(format!("{}: {error}", quote(pattern.source())));
             None
@@ -133,7 +137,7 @@ pub(crate) fn pattern(node: &JsonNode<'_>) -> Option<Pattern> {
         return None;
     }
     match Pattern::parse(text) {
-        Ok(pattern) => Some(pattern),
+        Ok(pattern) => node.count_compiled(pattern.compiled_bytes()).then_some(pattern),
         Err(error) => {
             node.error(format!("{}: {error}", quote(text)));
             None

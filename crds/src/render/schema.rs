@@ -23,7 +23,11 @@ pub(crate) const PRECISE_HOST: &str =
 pub(crate) fn object(about: &str, fields: &[(&str, Value)], required: &[&str]) -> Value {
     let properties: Map<String, Value> =
         fields.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
-    let mut schema = json!({"description": about, "type": "object", "properties": properties});
+    let mut schema = json!({"description": about, "type": "object"});
+    // The API server drops empty properties, and a comparison with what it stores would differ.
+    if !properties.is_empty() {
+        set(&mut schema, "properties", properties.into());
+    }
     if !required.is_empty() {
         set(&mut schema, "required", json!(required));
     }

@@ -5,10 +5,10 @@ use crate::kind::Kind;
 use serde_json::{Map, Value, json};
 
 /// Fields of a route that nothing here acts on.
-pub(super) const UNUSED_IN_SPEC: [&str; 1] = ["useDefaultGateways"];
+pub(crate) const UNUSED_IN_SPEC: [&str; 1] = ["useDefaultGateways"];
 
 /// Fields of a rule that nothing here acts on.
-pub(super) const UNUSED_IN_RULES: [&str; 2] = ["retry", "sessionPersistence"];
+pub(crate) const UNUSED_IN_RULES: [&str; 2] = ["retry", "sessionPersistence"];
 
 const CONDITION: &[&str] =
     &["type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"];

@@ -14,7 +14,7 @@ pub(super) fn of(
     if place == "metadata" {
         return of_metadata(known);
     }
-    let kind = kind?;
+    let Some(kind) = kind else { return of_pods(&place, known) };
     if kind.is_route() {
         of_route(&place, known, kind)
     } else if kind == Kind::ReferenceGrant {

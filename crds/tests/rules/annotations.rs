@@ -1,12 +1,15 @@
 //! Annotations that policy depends on.
 
-use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling, UndeclaredPorts};
+use policy_core::{
+    DefaultPolicy, InformationalHeaders, PathHandling, UndeclaredPorts, UpstreamReuse,
+};
 use policy_crds::annotation::{
     self, AnnotationReading, Annotations, DEFAULT_POLICY, DefaultPolicyNames,
     INFORMATIONAL_HEADERS, OPAQUE_PORTS, PATH_NORMALIZATION, REQUIRE_IDENTITY, Reading,
-    UNDECLARED_PORTS, informational_headers, meet, opaque_ports, own_name, path_normalization,
-    ports_as_linkerd, require_identity_ports, shared_name, undeclared_ports,
+    UNDECLARED_PORTS, UPSTREAM_REUSE, meet, opaque_ports, own_name, ports_as_linkerd,
+    require_identity_ports, shared_name, undeclared_ports,
 };
+use policy_crds::server_annotation::{informational_headers, path_normalization, upstream_reuse};
 use std::num::NonZeroU16;
 
 fn annotations(pairs: &[(&str, &str)]) -> Annotations {
@@ -222,4 +225,15 @@ fn paths_are_canonical_unless_raw_is_asked_for() {
     assert_eq!(of("off").value, PathHandling::Canonical);
     assert_eq!(of("off").errors.len(), 1);
     assert_eq!(path_normalization(&annotations(&[])).value, PathHandling::Canonical);
+}
+
+#[test]
+fn connections_are_reused_as_usual_unless_an_annotation_says_otherwise() {
+    let of = |text: &str| upstream_reuse(&annotations(&[(UPSTREAM_REUSE, text)]));
+    assert_eq!(of("usual"), Reading { value: UpstreamReuse::Usual, errors: Vec::new() });
+    assert_eq!(of("without-body").value, UpstreamReuse::WithoutBody);
+    // What cannot be read reuses less.
+    assert_eq!(of("never").value, UpstreamReuse::WithoutBody);
+    assert_eq!(of("never").errors.len(), 1);
+    assert_eq!(upstream_reuse(&annotations(&[])).value, UpstreamReuse::Usual);
 }

@@ -19,8 +19,13 @@ fn every_rule_of_a_mesh_tls_authentication_is_checked() {
     let dns = "is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name";
     let not = |id: &str| vec![format!("spec.identities[0]: `{id}` {dns}")];
     let empty_segment = "empty path segments and a trailing `/` are not allowed";
+    let of_istio = "; refer to the ServiceAccount `web` of namespace `shop` instead";
+    let istio = |id: &str| vec![format!("spec.identities[0]: `{id}` {dns}{of_istio}")];
     let table: Vec<(&str, Vec<String>)> = vec![
         ("*", vec![]),
+        ("cluster.local/ns/shop/sa/web", istio("cluster.local/ns/shop/sa/web")),
+        ("cluster.local/ns/shop/sa/*", not("cluster.local/ns/shop/sa/*")),
+        ("*/ns/*/sa/web", not("*/ns/*/sa/web")),
         ("*.ns.serviceaccount.identity.linkerd.cluster.local", vec![]),
         ("a-b.c1", vec![]),
         ("spiffe://trust.example_1", vec![]),
@@ -114,6 +119,11 @@ fn every_rule_of_networks_is_checked() {
             ("networks: [{cidr: 10.0.0.0/8, except: ['fd00::/8']}]", &["spec.networks[0].except[0]: the exception `fd00::/8` is not inside `10.0.0.0/8`"]),
             ("networks: [{cidr: 10.0.0.0/8, except: [10.0.0.0/9, 10.128.0.0/9]}]", &["spec.networks[0].cidr: `10.0.0.0/8` is negated completely by its exceptions together"]),
             ("networks: [{cidr: 10.0.0.0/8, expect: []}]", &["spec.networks[0].expect: unknown field, did you mean `except`?"]),
+            ("networks: [web, {cidr: 10.0.0.0/33}, {}]", &[
+                "spec.networks[0]: expected a mapping, found the text `web`",
+                "spec.networks[1].cidr: `10.0.0.0/33` has no valid length after `/`, expected 0 to 32 without leading zeros",
+                "spec.networks[2].cidr: is required",
+            ]),
             ("networks: [{cidr: 10}]", &["spec.networks[0].cidr: expected text, found the number `10`"]),
         ],
     );
@@ -247,6 +257,11 @@ fn every_rule_of_a_reference_grant_is_checked() {
             (&format!("{grant}to: [{{group: '', kind: ''}}]"), &["spec.to[0].kind: must not be empty"]),
             (&format!("{grant}to: [{{group: '', kind: S, only: 1}}]"), &["spec.to[0].only: unknown field, expected one of `group`, `kind`, `name`"]),
             (&format!("{grant}to: [{{group: '', kind: S, name: ''}}]"), &["spec.to[0].name: must not be empty"]),
+            (&format!("{grant}to: [{{group: policy.linkerd.io/v1beta3, kind: Server}}]"), &["spec.to[0].group: `policy.linkerd.io/v1beta3` is not a group, its version is left out"]),
+            (&format!("{grant}to: [{{group: policy.linkerd.io, kind: server}}]"), &["spec.to[0].kind: unknown kind `server`, did you mean `Server`?"]),
+            (&format!("{grant}to: [{{group: policy.linkerd.io, kind: Servr}}]"), &["spec.to[0].kind: unknown kind `Servr`, did you mean `Server`?"]),
+            ("from: [{group: gateway.networking.k8s.io, kind: HttpRoute, namespace: a}]\nto: [{group: '', kind: S}]", &["spec.from[0].kind: unknown kind `HttpRoute`, did you mean `HTTPRoute`?"]),
+            ("from: [{group: gateway.networking.k8s.io, kind: Gateway, namespace: a}]\nto: [{group: '', kind: Secret}]", &[]),
             ("from: [{group: '', kind: K, namespace: '*'}]\nto: [{group: '', kind: S}]", &["spec.from[0].namespace: `*` is not a namespace, each namespace needs an entry"]),
             ("from: [{group: '', kind: K, namespace: ''}]\nto: [{group: '', kind: S}]", &["spec.from[0].namespace: must not be empty"]),
         ],

@@ -15,7 +15,7 @@ const AP: &str = "policy.linkerd.io/v1alpha1";
 #[rustfmt::skip]
 fn every_rule_of_a_server_authorization_is_checked() {
     let saz = |client: &str| format!("server: {{name: web}}\nclient: {client}");
-    let table: [(&str, &[&str]); 20] = [
+    let table: [(&str, &[&str]); 22] = [
         ("{unauthenticated: true}", &[]),
         ("{meshTLS: {unauthenticatedTLS: true}}", &[]),
         ("{meshTLS: {identities: ['*', '*.a.b', x.y]}, networks: []}", &[]),
@@ -32,6 +32,14 @@ fn every_rule_of_a_server_authorization_is_checked() {
         ("{meshTLS: {identities: ['spiffe://a/b']}}", &["spec.client.meshTLS.identities[0]: `spiffe://a/b` is a SPIFFE id, which only a MeshTLSAuthentication may list"]),
         ("{meshTLS: {identities: ['a.*']}}", &["spec.client.meshTLS.identities[0]: `a.*` is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name"]),
         ("{meshTLS: {identities: [Web.ns]}}", &["spec.client.meshTLS.identities[0]: `Web.ns` is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name"]),
+        ("{meshTLS: {identities: ['a.*', Web.ns]}}", &[
+            "spec.client.meshTLS.identities[0]: `a.*` is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name",
+            "spec.client.meshTLS.identities[1]: `Web.ns` is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name",
+        ]),
+        ("{meshTLS: {serviceAccounts: [{namespace: b}, {}]}}", &[
+            "spec.client.meshTLS.serviceAccounts[0].name: is required",
+            "spec.client.meshTLS.serviceAccounts[1].name: is required",
+        ]),
         ("{meshTLS: {serviceAccounts: [{namespace: b}]}}", &["spec.client.meshTLS.serviceAccounts[0].name: is required"]),
         ("{meshTLS: {serviceAccounts: [{name: a, namespace: B}]}}", &["spec.client.meshTLS.serviceAccounts[0].namespace: `B` is not a namespace: up to 63 lower-case letters, digits and `-` are allowed"]),
         ("{meshTls: {identities: [a]}}", &["spec.client.meshTls: unknown field, did you mean `meshTLS`?", "spec.client: grants nobody: one of `meshTLS` and `unauthenticated: true` is required"]),

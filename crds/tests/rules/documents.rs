@@ -54,6 +54,20 @@ fn plain_scalars_mean_what_they_mean_to_kubectl() {
         ("\"1\"", json!("1")),
         ("!!str 1", json!("1")),
         ("!!int '7'", json!(7)),
+        ("!!float 3", json!(3)),
+        ("!!binary aGVsbG8=", json!("hello")),
+        ("!!binary |\n  aGVs\n  bG8=\n", json!("hello")),
+        ("!!timestamp 2001-12-14", json!("2001-12-14")),
+        ("!!timestamp 2001-12-14t21:59:43.10-05:00", json!("2001-12-14t21:59:43.10-05:00")),
+        ("!!timestamp 2001-12-14 21:59:43.10 -5", json!("2001-12-14 21:59:43.10 -5")),
+        ("!!timestamp 2001-12-15T2:59:43Z", json!("2001-12-15T2:59:43Z")),
+        ("!!python/object:a.b x", json!("x")),
+        ("!Ref x", json!("x")),
+        ("!Ref 12", json!("12")),
+        ("!Ref 'true'", json!("true")),
+        ("! 12", json!("12")),
+        ("!env", json!("")),
+        ("!GetAtt [x, 1]", json!(["x", 1])),
         ("2026-01-31", json!("2026-01-31")),
         (".inf", json!(".inf")),
     ] {
@@ -124,12 +138,32 @@ fn what_is_wrong_is_said_with_its_place() {
     assert_eq!(error("{\"a\": 1, \"a\": 1}"), "line 1, column 10: duplicate key `a`");
     assert_eq!(error("1: a\n'1': b\n"), "line 2, column 1: duplicate key `1`");
     assert_eq!(
+        error("apiVersion: v1\nport: 8080---\napiVersion: v1\n"),
+        "line 3, column 1: duplicate key `apiVersion`; another object begins after a line with `---` alone"
+    );
+    assert_eq!(
         error("? [a]\n: b\n"),
         "line 1, column 3: a key must be text, not a list or a mapping"
     );
     assert_eq!(error("? \n: b\n"), "line 2, column 1: a key is missing");
     assert_eq!(error("a: !!int x\n"), "line 1, column 10: `x` cannot be read as its tag says");
-    assert_eq!(error("a: !secret x\n"), "line 1, column 12: `x` cannot be read as its tag says");
+    assert_eq!(error("a: !!int 3.5\n"), "line 1, column 10: `3.5` cannot be read as its tag says");
+    assert_eq!(error("a: !!binary '@'\n"), "line 1, column 13: `@` cannot be read as its tag says");
+    assert_eq!(
+        error("a: !!binary /w==\n"),
+        "line 1, column 13: `/w==` cannot be read as its tag says"
+    );
+    assert_eq!(
+        error("a: {apiVersion: v1, apiVersion: v1}\n"),
+        "line 1, column 21: duplicate key `apiVersion`",
+        "no object begins inside of another"
+    );
+    for text in ["x", "2001-12-14Tjunk", "2001-12", "2001-12-14T1:2", "2001-12-14T1:2:3junk"] {
+        assert_eq!(
+            error(&format!("a: !!timestamp {text}\n")),
+            format!("line 1, column 16: `{text}` cannot be read as its tag says")
+        );
+    }
     assert_eq!(error("a: &x [*x]\n"), "line 1, column 8: an alias inside the value it refers to");
     assert_eq!(
         error("a:\n  <<: 7\n"),
@@ -255,6 +289,17 @@ fn a_stream_of_json_is_read_as_kubectl_reads_it() {
 }
 
 #[test]
+fn yaml_may_follow_a_stream_of_json() {
+    let text = "{\"a\": 1}\n{\"a\": \"---\"}\n---\n{\"a\": 3}\n--- # the last\na: 4\n";
+    let documents = document::read(text);
+    let values: Vec<_> = documents.iter().map(|it| it.value.clone().unwrap()).collect();
+    let expected = [json!(1), json!("---"), json!(3), json!(4)].map(|a| json!({ "a": a }));
+    assert_eq!(values, expected);
+    let places: Vec<_> = documents.iter().map(|it| it.location.line).collect();
+    assert_eq!(places, [1, 2, 3, 5]);
+}
+
+#[test]
 fn what_begins_like_a_stream_of_json_and_is_none_is_read_as_yaml() {
     assert_eq!(value("{a: 1, b: [2]}"), json!({"a": 1, "b": [2]}));
     assert_eq!(value("{\"a\": 1}\n"), json!({"a": 1}));
@@ -263,4 +308,21 @@ fn what_begins_like_a_stream_of_json_and_is_none_is_read_as_yaml() {
     assert_eq!(values, [json!({"a": 1}), json!({"a": 2})]);
     let broken = document::read("{\"a\": 1}\n{\"a\": 2");
     assert!(broken.iter().any(|it| it.value.is_err()), "{broken:?}");
+}
+
+#[test]
+fn what_is_certain_of_a_document_with_a_key_twice_is_kept() {
+    let twice = "{a: 1, b: {c: 1, c: 2}, d: [{e: 1}]}\n---\n{a: 2}";
+    let found = document::read(twice);
+    let [first, second] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(first.value.as_ref().unwrap_err().message, "duplicate key `c`");
+    let salvaged = first.salvaged.as_ref().unwrap();
+    assert_eq!(*salvaged, json!({"a": 1, "b": {"c": [[]]}, "d": [{"e": 1}]}));
+    assert!(document::is_ambiguous(salvaged) && !document::is_ambiguous(&salvaged["d"]));
+    assert_eq!((second.value.as_ref().unwrap(), &second.salvaged), (&json!({"a": 2}), &None));
+    assert_eq!(document::read("{a: 1, a: 2, b: ]}")[0].salvaged, None);
+    // Of a key twice with the same value the value is certain.
+    let same = &document::read("kind: Server\nkind: Server\na: {b: 1, b: 2}\n")[0];
+    assert_eq!(same.value.as_ref().unwrap_err().message, "duplicate key `kind`");
+    assert_eq!(same.salvaged, Some(json!({"kind": "Server", "a": {"b": [[]]}})));
 }

@@ -4,7 +4,8 @@ use crate::support::{check, claims, errors, object, resource, value};
 use policy_core::HostPattern;
 use policy_core::PathPattern;
 use policy_crds::resource::{
-    Delegate, InboundAction, InboundRoute, NamespaceOwnership, PathPrefix, Recorded, RequiredTls,
+    AllowedFilter, Delegate, FilterType, InboundAction, InboundRoute, NamespaceOwnership,
+    PathPrefix, Recorded, RequiredTls,
 };
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Claims, Field, Kind, ObjectKey, Resource, parse};
@@ -161,6 +162,46 @@ fn every_field_of_a_virtual_host_is_checked() {
     }
 }
 
+/// A child changed what the application decides by, unless the owner allows it.
+#[test]
+#[rustfmt::skip]
+fn filters_are_allowed_by_roots_and_one_by_one() {
+    let delegates = |filters: &str| {
+        rule(&format!("{{match: /, delegate: {{name: a, allowFilters: {filters}}}}}"))
+    };
+    let read = route(&delegates(
+        "[{kind: RequestHeaderModifier, headers: [X-Forwarded-Prefix]}, \
+          {kind: RequestRedirect, hosts: [Login.io.]}]",
+    ));
+    let allowed = |kind, headers, hosts| AllowedFilter { kind, headers, hosts };
+    assert_eq!(
+        read.routes[0].allowed_filters,
+        [
+            allowed(
+                FilterType::RequestHeaders,
+                vec![http::HeaderName::from_static("x-forwarded-prefix")],
+                vec![],
+            ),
+            allowed(FilterType::Redirect, vec![], vec![host("login.io")]),
+        ]
+    );
+    let at = |what: &str| format!("spec.routes[0].delegate.allowFilters{what}");
+    let table = [
+        ("[{}]", at("[0].kind: is required")),
+        ("[{kind: Mirror}]", at("[0].kind: unknown value `Mirror`, expected one of `RequestHeaderModifier`, `ResponseHeaderModifier`, `RequestRedirect`, `HeaderRewritePolicy`")),
+        ("[{kind: RequestRedirect, headers: [x]}]", at("[0].headers: must be absent where `kind` is `RequestRedirect`")),
+        ("[{kind: RequestHeaderModifier, hosts: [x]}]", at("[0].hosts: must be absent where `kind` is `RequestHeaderModifier`")),
+        ("[{kind: RequestRedirect}, {kind: RequestRedirect}]", at("[1]: `RequestRedirect` appears twice")),
+    ];
+    for (filters, expected) in table {
+        check(OURS, "InboundRoute", &[(&delegates(filters), &[&*expected])]);
+    }
+    let vertex = "delegatedFrom: [{fqdn: h.example}]\n\
+                  routes: [{match: /, delegate: {name: a, allowFilters: [{kind: RequestRedirect}]}}]";
+    let words = "spec.routes[0]: `delegate.allowFilters` is for the owner of a host: it must be absent where `virtualhost` is absent";
+    check(OURS, "InboundRoute", &[(vertex, &[words])]);
+}
+
 /// T42: spellings of one host are one host, and what is no host claims nothing.
 #[test]
 fn hosts_are_canonical() {
@@ -199,9 +240,7 @@ fn hosts_are_canonical() {
             found.len() == 1 && found[0].starts_with("spec.virtualhost.fqdn: "),
             "{text}: {found:?}"
         );
-        let Claims::InboundRoute { hosts, servers, unread, root: _ } = claims(object) else {
-            panic!()
-        };
+        let Claims::InboundRoute { hosts, servers, unread, .. } = claims(object) else { panic!() };
         assert_eq!((hosts, servers, unread), (vec![], vec!["s".into()], false), "{text}");
     }
 }
@@ -319,7 +358,7 @@ fn a_path_contains_whole_segments() {
 #[test]
 fn an_invalid_object_keeps_its_hosts_and_servers() {
     let claimed = |spec: &str| {
-        let Claims::InboundRoute { hosts, servers, unread, root: _ } =
+        let Claims::InboundRoute { hosts, servers, unread, .. } =
             claims(object(OURS, "InboundRoute", spec))
         else {
             panic!()
@@ -374,7 +413,9 @@ fn an_invalid_object_keeps_its_hosts_and_servers() {
     );
     let unreadable = Kind::InboundRoute.spec().claims(None);
     let (hosts, servers) = (Vec::new(), Vec::new());
-    assert_eq!(unreadable, Claims::InboundRoute { hosts, servers, unread: true, root: true });
+    let (unread, root, paths, any_host) = (true, true, None, true);
+    let expected = Claims::InboundRoute { hosts, servers, unread, root, paths, any_host };
+    assert_eq!(unreadable, expected);
 }
 
 #[test]
@@ -388,6 +429,28 @@ fn an_invalid_object_that_may_be_a_root_is_one_for_selectors() {
     }
     assert!(!is_root("delegatedFrom: [{fqdn: a}]\nroutes: []"));
     assert!(!is_root("delegatedFrom: 7\nroutes: []"));
+}
+
+#[test]
+fn an_invalid_vertex_keeps_the_paths_of_its_rules() {
+    let kept = |spec: &str| match claims(object(OURS, "InboundRoute", spec)) {
+        Claims::InboundRoute { paths, any_host, .. } => {
+            let text = |paths: Vec<PathPrefix>| {
+                paths.iter().map(|path| path.as_str().to_owned()).collect::<Vec<_>>().join(" ")
+            };
+            (paths.map(text), any_host)
+        }
+        other => panic!("{other:?}"),
+    };
+    let paths = |text: &str| Some(text.to_owned());
+    let from = "delegatedFrom: [{fqdn: a}]\n";
+    let two = "routes: [{match: /a, serve: 7}, {match: /b/, x: 1}]";
+    assert_eq!(kept(&format!("{from}{two}")), (paths("/a /b"), false));
+    assert!(kept(&format!("delegatedFrom: [{{fqdn: a}}, {{fqdn: '-'}}]\n{two}")).1);
+    assert!(kept(&format!("delegatedFrom: 7\n{two}")).1);
+    for unread in ["routes: 7", "routes: []", "route: []", "routes: [7]", "routes: [{match: 7}]"] {
+        assert_eq!(kept(&format!("{from}{unread}")), (None, false), "{unread}");
+    }
 }
 
 #[test]
@@ -500,6 +563,7 @@ fn a_route_may_name_an_inbound_route_as_its_parent() {
         (GRPC, "{group: portcullis.dev, kind: InboundRoute, name: a}", vec![]),
         (HTTP, "{kind: InboundRoute, name: a}", vec!["group: has no InboundRoute, write `group: portcullis.dev`"]),
         (HTTP, "{group: example.com, kind: InboundRoute, name: a}", vec![]),
+        (HTTP, "{group: portculis.dev, kind: InboundRoute, name: a}", vec!["group: has no InboundRoute, write `group: portcullis.dev`"]),
         (HTTP, "{group: portcullis.dev, kind: InboundRoute, name: a, sectionName: s}", vec!["sectionName: must be absent for an InboundRoute: its `delegate` says the path"]),
         (HTTP, "{group: portcullis.dev, kind: InboundRoute, name: a, port: 80}", vec!["port: must be absent for an InboundRoute: its `delegate` says the path"]),
         (POLICY, "{group: portcullis.dev, kind: InboundRoute, name: a}", vec!["kind: an InboundRoute delegates to an HTTPRoute of gateway.networking.k8s.io, not to this one"]),

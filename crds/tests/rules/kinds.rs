@@ -53,18 +53,53 @@ fn what_is_not_an_object_says_why() {
         ("{apiVersion: v1, kind: Pod, metadata: {name: 7}}", "metadata.name: expected text, found the number `7`: put it in quotes"),
         ("{apiVersion: v1, kind: Pod, metadata: {name: n}}", "metadata.name: expected text, found `false`: put it in quotes"),
         ("{apiVersion: v1, kind: Pod, metadata: {name: A}}", "metadata.name: `A` is not a name: lower-case letters, digits, `-` and `.` are allowed"),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: a, namespce: b}}", "metadata.namespce: unknown field, did you mean `namespace`?"),
         ("{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: b.c}}", "metadata.namespace: `b.c` is not a namespace: up to 63 lower-case letters, digits and `-` are allowed"),
-        ("{apiVersion: policy.linkerd.io/v1beta3, kind: Sever}", "kind: unknown kind `Sever`, did you mean `Server`?"),
-        ("{apiVersion: policy.linkerd.io/v1beta3, kind: server}", "apiVersion: `server` is not a kind of `policy.linkerd.io/v1beta3`, did you mean `Server`?"),
         ("{apiVersion: workload.linkerd.io/v1, kind: Widget}", "kind: unknown kind `Widget`, expected `ExternalWorkload`"),
         ("{apiVersion: portcullis.dev/v1, kind: Widget}", "kind: unknown kind `Widget`, expected one of `InboundRoute`, `RouteAdmissionPolicy`, `HttpRouteGroup`, `HttpRouteBinding`, `HttpRouteClass`, `GrpcService`, `GrpcServiceBinding`, `GrpcServiceClass`, `TimeoutPolicy`, `HeaderRewritePolicy`"),
-        ("{apiVersion: v1, kind: Server}", "apiVersion: Server is not in `v1`, expected `policy.linkerd.io/v1beta3`"),
-        ("{apiVersion: v1, kind: HTTPRoute}", "apiVersion: HTTPRoute is not in `v1`, expected one of `policy.linkerd.io/v1beta3`, `gateway.networking.k8s.io/v1`"),
-        ("{apiVersion: policy.linkerd.io/v1, kind: GRPCRoute}", "apiVersion: GRPCRoute is not in `policy.linkerd.io/v1`, expected `gateway.networking.k8s.io/v1`"),
-        ("{apiVersion: polcy.linkerd.io/v1beta3, kind: Server}", "apiVersion: Server is not in `polcy.linkerd.io/v1beta3`, expected `policy.linkerd.io/v1beta3`"),
     ] {
         assert_eq!(refused(text), expected, "{text}");
     }
+}
+
+/// An object of a kind that nobody reads would restrict nothing.
+#[test]
+#[rustfmt::skip]
+fn an_object_whose_kind_is_misspelt_keeps_what_it_claims() {
+    for (api_version, kind, meant, expected) in [
+        ("policy.linkerd.io/v1beta3", "Sever", Kind::Server, "kind: unknown kind `Sever`, did you mean `Server`?"),
+        ("policy.linkerd.io/v1beta3", "server", Kind::Server, "apiVersion: `server` is not a kind of `policy.linkerd.io/v1beta3`, did you mean `Server`?"),
+        ("v1", "Server", Kind::Server, "apiVersion: Server is not in `v1`, expected `policy.linkerd.io/v1beta3`"),
+        ("v1", "HTTPRoute", Kind::PolicyHttpRoute, "apiVersion: HTTPRoute is not in `v1`, expected one of `policy.linkerd.io/v1beta3`, `gateway.networking.k8s.io/v1`"),
+        ("policy.linkerd.io/v1", "GRPCRoute", Kind::GrpcRoute, "apiVersion: GRPCRoute is not in `policy.linkerd.io/v1`, expected `gateway.networking.k8s.io/v1`"),
+        ("polcy.linkerd.io/v1beta3", "Server", Kind::Server, "apiVersion: Server is not in `polcy.linkerd.io/v1beta3`, expected `policy.linkerd.io/v1beta3`"),
+        ("linkerd.io/v1beta3", "Server", Kind::Server, "apiVersion: Server is not in `linkerd.io/v1beta3`, expected `policy.linkerd.io/v1beta3`"),
+        ("apps/v1", "GRPCRoute", Kind::GrpcRoute, "apiVersion: GRPCRoute is not in `apps/v1`, expected `gateway.networking.k8s.io/v1`"),
+        ("gatway.networking.k8s.io/v1", "HTTPRoute", Kind::GatewayHttpRoute, "apiVersion: HTTPRoute is not in `gatway.networking.k8s.io/v1`, expected one of `policy.linkerd.io/v1beta3`, `gateway.networking.k8s.io/v1`"),
+        ("gateway.networking.k8s.io/v1", "HTTPRout", Kind::GatewayHttpRoute, "kind: unknown kind `HTTPRout`, did you mean `HTTPRoute`?"),
+        ("v1", "namespace", Kind::Namespace, "kind: unknown kind `namespace`, did you mean `Namespace`?"),
+    ] {
+        let text = format!("{{apiVersion: {api_version}, kind: {kind}, metadata: {{name: a}}, spec: {{podSelector: {{}}, port: 1, rules: []}}}}");
+        let object = parse(&value(&text)).unwrap();
+        assert_eq!(object.meta.key.kind, meant, "{text}");
+        assert_eq!(errors(&object), [expected], "{text}");
+    }
+}
+
+#[test]
+fn a_misspelt_kind_is_reported_beside_a_field_that_is_indented_too_little() {
+    let text = "{apiVersion: policy.linkerd.io/v1beta3, kind: Sever, metadata: {name: a}, \
+                namespace: shop, spec: {podSelector: {}, port: 1}}";
+    let object = policy_crds::parse_written(&value(text)).unwrap();
+    let server = ObjectKey { kind: Kind::Server, namespace: "shop".into(), name: "a".into() };
+    assert_eq!(object.meta.key, server);
+    assert_eq!(
+        errors(&object),
+        [
+            "kind: unknown kind `Sever`, did you mean `Server`?",
+            "namespace: belongs in `metadata`: the line is indented too little",
+        ]
+    );
 }
 
 #[test]
@@ -73,6 +108,10 @@ fn kinds_of_others_are_foreign() {
         ("v1", "Secret"),
         ("v1", "ConfigMap"),
         ("gateway.networking.k8s.io/v1", "Gateway"),
+        ("gateway.networking.k8s.io/v1alpha2", "TCPRoute"),
+        ("gateway.networking.k8s.io/v1alpha2", "TLSRoute"),
+        ("security.istio.io/v1", "AuthorizationPolicy"),
+        ("v1", "Endpoints"),
         ("linkerd.io/v1alpha2", "ServiceProfile"),
         ("example.com/v1", "Server"),
         ("rbac.authorization.k8s.io/v1", "Role"),

@@ -11,12 +11,8 @@ fn of(api_version: &str, kind: &str, spec: &str) -> Vec<String> {
 fn what_may_surprise_is_said_in_words() {
     let server = |spec: &str| of("policy.linkerd.io/v1beta3", "Server", spec);
     assert_eq!(
-        server("podSelector: {}\nport: \"80\""),
-        [
-            "spec.podSelector: is empty: selects every pod of the namespace",
-            "spec.port: `80` in quotes is the name of a port, which no container can have: nothing \
-             is selected; leave the quotes out for the number",
-        ]
+        server("podSelector: {}\nport: 80"),
+        ["spec.podSelector: is empty: selects every pod of the namespace"]
     );
     assert_eq!(
         server("externalWorkloadSelector: {}\nport: 80"),
@@ -133,4 +129,25 @@ fn the_form_in_which_an_expression_is_matched_is_remarked_on() {
           paths are compared percent-encoded"]
     );
     assert_eq!(path("/ru/caf%C3%A9/[0-9]+"), [""; 0]);
+}
+
+#[test]
+fn a_grant_for_what_nearly_has_the_name_of_a_known_kind_is_reported() {
+    let grant = |from: &str| {
+        let spec = format!(
+            "from: [{{{from}, namespace: a}}]\nto: [{{group: policy.linkerd.io, kind: Server}}]"
+        );
+        of("gateway.networking.k8s.io/v1", "ReferenceGrant", &spec)
+    };
+    assert_eq!(
+        grant("group: gateway.networking.k8s.io, kind: HTTPRout"),
+        ["spec.from[0].kind: is nothing that is known here, did you mean `HTTPRoute`?"]
+    );
+    assert_eq!(
+        grant("group: gateway.networking.k8s.oi, kind: HTTPRoute"),
+        ["spec.from[0].group: is nothing that is known here, did you mean \
+          `gateway.networking.k8s.io`?"]
+    );
+    assert_eq!(grant("group: gateway.networking.k8s.io, kind: TLSRoute"), [""; 0]);
+    assert_eq!(grant("group: example.com, kind: HTTPRoute"), [""; 0]);
 }

@@ -1,6 +1,6 @@
 //! HTTPRoutes of both groups and GRPCRoutes.
 
-use crate::support::{check, claims, object, resource};
+use crate::support::{check, claims, errors, object, resource};
 use http::Method;
 use policy_core::filter::RedirectPath;
 use policy_core::{FilterKind, HostPattern, PathPattern, RequestMatch, ValueMatch, WrittenMatch};
@@ -193,10 +193,10 @@ fn filters_of_the_gateway_api_that_are_not_supported_leave_the_route_valid_and_d
     ];
     for (kind, name, filter) in table {
         let read = route(GATEWAY, kind, &filtered(filter));
-        let found: Vec<_> = read.unsupported.iter().map(|f| (&*f.field, f.name)).collect();
+        let found: Vec<_> = read.unsupported().map(|f| (&*f.field, f.name)).collect();
         assert_eq!(found, [("spec.rules[0].filters[0].type", name)], "{kind}");
         let message = format!(
-            "spec.rules[0].filters[0].type: `{name}` is not supported here: the route permits nothing"
+            "spec.rules[0].filters[0].type: `{name}` is not supported here: the rule permits nothing"
         );
         assert_eq!(read.denies_because().as_ref(), Some(&message), "{kind}");
         let remarked = |spec: &str| -> Vec<String> {
@@ -209,7 +209,7 @@ fn filters_of_the_gateway_api_that_are_not_supported_leave_the_route_valid_and_d
     }
     let many = route(GATEWAY, "HTTPRoute", &filtered(&[extension, mirror, mirror].join(", ")));
     let message = many.denies_because().unwrap();
-    let end = "`ExtensionRef` and 2 more filters are not supported here: the route permits nothing";
+    let end = "`ExtensionRef` and 2 more filters are not supported here: the rule permits nothing";
     assert!(message.ends_with(end), "{message}");
     assert_eq!(route(GATEWAY, "HTTPRoute", "rules: [{}]").denies_because(), None);
     check(
@@ -270,7 +270,8 @@ fn every_rule_of_a_filter_is_checked() {
         (POLICY, "{type: RequestHeaderModifier, requestHeaderModifier: {remove: [Content_Length]}}", at("requestHeaderModifier.remove[0]: `content_length` belongs to the connection and cannot be changed")),
         (POLICY, "{type: RequestHeaderModifier, requestHeaderModifier: {keep: [a]}}", at("requestHeaderModifier.keep: unknown field, expected one of `set`, `add`, `remove`")),
         (POLICY, "{type: RequestRedirect, requestRedirect: {scheme: ftp}}", at("requestRedirect.scheme: unknown value `ftp`, expected one of `http`, `https`")),
-        (POLICY, "{type: RequestRedirect, requestRedirect: {statusCode: 307}}", at("requestRedirect.statusCode: expected 301 or 302, found `307`")),
+        (POLICY, "{type: RequestRedirect, requestRedirect: {statusCode: 300}}", at("requestRedirect.statusCode: expected one of 301, 302, 303, 307, 308, found `300`")),
+        (GATEWAY, "{type: RequestRedirect, requestRedirect: {statusCode: '307'}}", at("requestRedirect.statusCode: expected one of 301, 302, 303, 307, 308, found `\"307\"`")),
         (POLICY, "{type: RequestRedirect, requestRedirect: {port: 0}}", at("requestRedirect.port: expected a whole number from 1 to 65535, found the number `0`")),
         (POLICY, "{type: RequestRedirect, requestRedirect: {hostname: '*.a'}}", at("requestRedirect.hostname: `*.a` has a wildcard, a redirect needs one host")),
         (POLICY, "{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath}}}", at("requestRedirect.path.replaceFullPath: is required")),
@@ -306,11 +307,22 @@ fn every_rule_of_a_filter_is_checked() {
 #[test]
 fn a_redirect_keeps_what_was_written() {
     let spec = "rules: [{filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: /x}}}]}]";
-    let route = route(POLICY, "HTTPRoute", spec);
-    let FilterKind::Redirect(redirect) = &route.rules[0].filters[0] else { panic!() };
+    let read = route(POLICY, "HTTPRoute", spec);
+    let FilterKind::Redirect(redirect) = &read.rules[0].filters[0] else { panic!() };
     assert_eq!(redirect.status, 302);
     assert_eq!(redirect.path, Some(RedirectPath::Full("/x".into())));
     assert_eq!(redirect.port, None);
+    for api in [POLICY, GATEWAY] {
+        let status = |code: u16| {
+            let spec = format!(
+                "rules: [{{filters: [{{type: RequestRedirect, requestRedirect: {{statusCode: {code}}}}}]}}]"
+            );
+            let read = route(api, "HTTPRoute", &spec);
+            let FilterKind::Redirect(redirect) = &read.rules[0].filters[0] else { panic!() };
+            redirect.status
+        };
+        assert_eq!([301, 302, 303, 307, 308].map(status), [301, 302, 303, 307, 308], "{api}");
+    }
 }
 
 #[test]
@@ -393,7 +405,7 @@ fn an_invalid_route_claims_every_parent_that_can_be_read() {
         other => panic!("{other:?}"),
     };
     let both = "parentRefs: [{kind: Server, name: a, port: 1}, {name: b}, {kind: Server}]\n";
-    let expected = vec![("a".to_owned(), true), ("b".to_owned(), false)];
+    let expected = vec![("a".to_owned(), true), ("b".to_owned(), true)];
     assert_eq!(parents(both), expected);
     assert_eq!(parents(&format!("{both}hostnames: ['*']")), expected);
     assert_eq!(parents(&format!("{both}rules: [{{matches: 1}}]")), expected);
@@ -409,7 +421,7 @@ fn an_invalid_route_claims_every_parent_that_can_be_read() {
 #[test]
 fn a_route_whose_parents_cannot_all_be_read_says_so() {
     let unread = |spec: &str| match claims(object(POLICY, "HTTPRoute", spec)) {
-        Claims::Route(claims) => claims.unread,
+        Claims::Route(claims) => !claims.unread.is_empty(),
         other => panic!("{other:?}"),
     };
     for spec in [
@@ -622,4 +634,22 @@ fn outbound_annotations_are_checked_where_a_parent_is_outbound() {
         );
         assert_eq!(errors(kind, server, annotation, bad), [""; 0], "{annotation}");
     }
+}
+
+/// Forty objects of this kind took the controller to its limit of memory, and each sidecar with them.
+#[test]
+fn expressions_of_an_object_are_bounded_by_what_they_take_when_compiled() {
+    let spec = |count: usize| {
+        let one = |n: usize| {
+            format!("{{headers: [{{name: x, type: RegularExpression, value: '\\pL{{3}}x{n}'}}]}}")
+        };
+        let matches: Vec<String> = (0..count).map(one).collect();
+        let rules = matches.chunks(64).map(|part| format!("{{matches: [{}]}}", part.join(", ")));
+        format!("rules: [{}]", rules.collect::<Vec<_>>().join(", "))
+    };
+    assert_eq!(errors(&object(GATEWAY, "HTTPRoute", &spec(8))), [""; 0]);
+    let found = errors(&object(GATEWAY, "HTTPRoute", &spec(128)));
+    let words = "at most 8388608 are allowed in one object";
+    assert!(found[0].starts_with("spec.rules[") && found[0].ends_with(words), "{found:?}");
+    assert!(found[0].contains("the regular expressions take 8"), "{found:?}");
 }

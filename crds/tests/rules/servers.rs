@@ -25,10 +25,14 @@ fn defaults_are_those_of_the_schema() {
 }
 
 #[test]
-fn a_numeric_text_is_the_name_of_a_port() {
-    assert_eq!(server("podSelector: {}\nport: \"80\"").port, PortRef::Name("80".into()));
+fn a_numeric_text_is_the_name_of_a_port_of_a_machine_and_of_no_container() {
+    let of = |selector: &str| server(&format!("{selector}: {{}}\nport: \"80\"")).port;
+    assert_eq!(of("externalWorkloadSelector"), PortRef::Name("80".into()));
     let number = PortRef::Number(NonZeroU16::new(80).unwrap());
     assert_eq!(server("podSelector: {}\nport: 80").port, number);
+    let quoted = object(V3, "Server", "podSelector: {}\nport: \"80\"");
+    let claimed = Some(WorkloadSelector::Pods(LabelSelector::default()));
+    assert_eq!(claims(quoted), Claims::Server { workloads: claimed, port: Some(number) });
 }
 
 #[test]
@@ -49,6 +53,11 @@ fn every_rule_of_a_server_is_checked() {
             ("podSelector: {}\nport: 80.5", &["spec.port: expected a number from 1 to 65535 or the name of a port, found `80.5`"]),
             ("podSelector: {}\nport: []", &["spec.port: expected a number from 1 to 65535 or the name of a port, found `[]`"]),
             ("podSelector: {}\nport: ''", &["spec.port: expected a number from 1 to 65535 or the name of a port, found `\"\"`"]),
+            ("podSelector: {}\nport: '80'", &["spec.port: `80` in quotes is the name of a port, which no container can have; leave the quotes out for the number"]),
+            ("podSelector: {}\nport: 8080/TCP", &["spec.port: `8080/TCP` is the name of no container's port: up to 15 lower-case letters, digits and `-` are allowed, a letter among them"]),
+            ("podSelector: {}\nport: HTTP", &["spec.port: `HTTP` is the name of no container's port: up to 15 lower-case letters, digits and `-` are allowed, a letter among them"]),
+            ("externalWorkloadSelector: {}\nport: HTTP", &[]),
+            ("externalWorkloadSelector: 7\nport: HTTP", &["spec.externalWorkloadSelector: expected a mapping, found the number `7`"]),
             ("podSelector: {}\nport: 80\nproxyProtocol: http/1", &["spec.proxyProtocol: unknown value `http/1`, expected one of `unknown`, `HTTP/1`, `HTTP/2`, `gRPC`, `opaque`, `TLS`"]),
             ("podSelector: {}\nport: 80\naccessPolicy: all", &["spec.accessPolicy: unknown value `all`, expected one of `all-unauthenticated`, `all-authenticated`, `cluster-unauthenticated`, `cluster-authenticated`, `deny`, `audit`"]),
             ("port: 80", &["spec: one of `podSelector`, `externalWorkloadSelector` is required, `podSelector: {}` selects all pods"]),
@@ -128,6 +137,23 @@ fn older_versions_have_the_fields_they_had() {
 }
 
 #[test]
+fn a_server_without_a_version_claims_what_it_says() {
+    let spec = "podSelector: {matchLabels: {app: web}}\nport: http";
+    check(
+        "policy.linkerd.io",
+        "Server",
+        &[(
+            spec,
+            &[
+                "apiVersion: Server needs a version behind its group: one of `v1beta3`, `v1beta2`, `v1beta1`, `v1alpha1`",
+            ],
+        )],
+    );
+    let with_version = claims(object(V3, "Server", &format!("{spec}\nproxyProtocol: no")));
+    assert_eq!(claims(object("policy.linkerd.io", "Server", spec)), with_version);
+}
+
+#[test]
 fn an_invalid_server_claims_what_can_be_read() {
     let all_of = |spec: &str| claims(object(V3, "Server", spec));
     let web = LabelSelector {
@@ -145,6 +171,7 @@ fn an_invalid_server_claims_what_can_be_read() {
         ),
         ("podSelector: {matchLabels: {app: web}}\nport: 0", web.clone(), None),
         ("podSelector: {matchLabels: {app: web}}\nport: []\n", web.clone(), None),
+        ("podSelector: {matchLabels: {app: web}}\nport: HTTP\n", web.clone(), None),
         ("podSelector: {matchLabels: {app: web, other: 1}}\nport: http", web.clone(), http.clone()),
         ("podSelector: {matchLabels: {app: web, b: -x}}\nport: http", web.clone(), http.clone()),
         ("podSelector: {matchLabels: {app: web, -b: x}}\nport: http", web.clone(), http.clone()),

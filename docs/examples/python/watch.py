@@ -79,6 +79,10 @@ REASONS = {
     "target_bad_encoding",
     "target_path_parameter",
     "target_non_ascii",
+    "target_not_canonical",
+    "target_less_than",
+    "target_greater_than",
+    "target_grave_accent",
     "host_duplicate",
     "host_mismatch",
     "host_invalid",
@@ -94,6 +98,9 @@ ABSENT = {
     "portcullis.policy.v1.Exemption.request",
     "portcullis.policy.v1.PortHeader.rate_limit",
     "portcullis.policy.v1.Redirect.path",
+    "portcullis.policy.v1.Timeouts.request",
+    "portcullis.policy.v1.Timeouts.response",
+    "portcullis.policy.v1.Timeouts.idle",
 }
 
 # No decision depends on these: what cannot be read in them is left out.
@@ -146,10 +153,13 @@ def read(message, path):
                     read(value, place)
             elif field.containing_oneof is None and field.full_name not in ABSENT:
                 raise Refused(place, "must be set")
+        elif field.has_presence and not message.HasField(field.name):
+            # Another member of its oneof is set, or it need not be there. Its value reads as 0.
+            continue
         elif field.type == field.TYPE_ENUM:
             if value == 0 or value not in field.enum_type.values_by_number:
                 raise Refused(place, f"value {value} is not known here")
-        elif not field.has_presence or message.HasField(field.name):
+        else:
             read_value(field, value, place)
     check = CHECKS.get(message.DESCRIPTOR.full_name)
     if check:
@@ -472,7 +482,7 @@ def main():
         watch = Watch(options, *generate(options.proto, into))
         backoff = 0.1
         while True:
-            before = watch.updates
+            began = time.monotonic()
             channel, metadata = connect(options)
             with channel:
                 code = watch.run(channel, metadata)
@@ -480,8 +490,8 @@ def main():
                 return 0
             if code in FINAL and not renewed(options, code, metadata):
                 return 1
-            # A stream that brought something starts the back-off anew.
-            backoff = 0.1 if watch.updates > before else min(backoff * 2, 10)
+            # A stream that lasted starts the back-off anew.
+            backoff = 0.1 if time.monotonic() - began >= 10 else min(backoff * 2, 10)
             time.sleep(backoff * random.uniform(0.5, 1.5))
 
 

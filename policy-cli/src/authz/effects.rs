@@ -6,7 +6,7 @@ use super::requests::rule_matches;
 use policy_core::effect::{PossibleBound, PossibleEffects, TimeoutBound, header_operations};
 use policy_core::filter::{Failure, HeaderChange, Redirect};
 use policy_core::{Filter, FilterKind, ServerPolicy};
-use policy_engine::view::{Shadowed, host};
+use policy_engine::view::Shadowed;
 use std::collections::HashMap;
 
 /// Returns the effects on requests of a port in the order in which they apply: those of rules, then
@@ -23,7 +23,7 @@ pub(super) fn effects(policy: &ServerPolicy, shadowed: &[Shadowed]) -> Vec<Reque
         }
         for (place, rule) in route.rules.iter().enumerate() {
             let possible = PossibleEffects::of(&rule.effects, &policy.effects);
-            let hosts = route.hosts.iter().map(host).collect();
+            let hosts = route.hosts.iter().map(ToString::to_string).collect();
             let Some(found) = entry(Some(route.origin.to_string()), hosts, &possible) else {
                 continue;
             };

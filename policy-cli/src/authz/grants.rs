@@ -2,11 +2,12 @@
 
 use super::report::{Access, ClientRequirement};
 use super::requests::matches;
+use crate::probes::RefusedProbe;
 use policy_core::{
     Authorization, Condition, Exemption, Predicate, Protocol, Requirement, Scope, SegmentOperator,
     ServerPolicy, Unmatched,
 };
-use policy_engine::view::{Shadowed, host, identity, network, request, unmatched};
+use policy_engine::view::{Shadowed, unmatched};
 use std::sync::Arc;
 
 /// Returns the access rows of a port in the order in which grants are evaluated, and the fate of
@@ -29,7 +30,7 @@ fn exempt(policy: &ServerPolicy) -> Vec<Access> {
         let what = match &exemption.request {
             // Other protocols than HTTP have no requests.
             Some(_) if !policy.protocol.is_http() => return None,
-            Some(wanted) => request(wanted),
+            Some(wanted) => wanted.to_string(),
             None => "connections".to_owned(),
         };
         let about = Access { what: vec![what], exempt: true, ..no_access() };
@@ -55,10 +56,10 @@ fn port_rows(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> 
     for (pattern, rule) in &routes.hosts {
         match rule {
             Unmatched::DefaultRoute => {
-                decided(vec!["other requests".to_owned()], vec![host(pattern)]);
+                decided(vec!["other requests".to_owned()], vec![pattern.to_string()]);
             }
             Unmatched::NotFound | Unmatched::Deny(_) => {
-                rest.push(format!("on {} {}", host(pattern), unmatched(*rule)));
+                rest.push(format!("on {pattern} {}", unmatched(*rule)));
             }
             Unmatched::FallThrough => {}
         }
@@ -93,7 +94,7 @@ fn route_rows(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Ve
     let (what, unreached) = matches(route, number, shadowed);
     let about = |what: Vec<String>| Access {
         route: Some(route.origin.to_string()),
-        hosts: route.hosts.iter().map(host).collect(),
+        hosts: route.hosts.iter().map(ToString::to_string).collect(),
         what,
         ..no_access()
     };
@@ -130,6 +131,12 @@ fn no_access() -> Access {
         audited: false,
         exempt: false,
     }
+}
+
+/// Returns the row of a request of the kubelet that is refused.
+pub(super) fn refused_row(refused: &RefusedProbe) -> Access {
+    let what = format!("{} (refused: {})", refused.words(), refused.reason);
+    Access { what: vec![what], ..no_access() }
 }
 
 /// Returns the row of one grant, whatever it is about.
@@ -176,12 +183,12 @@ pub(crate) fn requirement(condition: &Condition) -> ClientRequirement {
     let from = condition.source.to_string();
     match &condition.test {
         Predicate::Network(networks) => ClientRequirement {
-            networks: networks.iter().map(network).collect(),
+            networks: networks.iter().map(ToString::to_string).collect(),
             from,
             ..ClientRequirement::default()
         },
         Predicate::Identity(identities) => ClientRequirement {
-            identities: identities.iter().map(identity).collect(),
+            identities: identities.iter().map(ToString::to_string).collect(),
             from,
             ..ClientRequirement::default()
         },

@@ -1,7 +1,7 @@
 //! Requests in words.
 
 use policy_core::{Route, Rule};
-use policy_engine::view::{Shadowed, request, request_on};
+use policy_engine::view::Shadowed;
 
 /// Returns the matches of a route in words, split into those that can be reached and those that
 /// cannot.
@@ -35,9 +35,9 @@ pub(super) fn rule_matches(
     let mut none: Vec<(String, String)> = Vec::new();
     let all = rule.matches.is_empty().then(|| ("requests".to_owned(), "requests".to_owned()));
     let each = rule.matches.iter().map(|wanted| {
-        let exact = request(wanted);
+        let exact = wanted.to_string();
         let label = route.label.as_ref();
-        (label.map_or_else(|| exact.clone(), |label| request_on(label.as_str(), wanted)), exact)
+        (label.map_or_else(|| exact.clone(), |label| wanted.words_on(label.as_str())), exact)
     });
     for (number, (words, exact)) in all.into_iter().chain(each).enumerate() {
         if is_shadowed(number) {

@@ -4,10 +4,10 @@
 use super::further;
 use crate::cluster::{Cluster, owners, undetermined};
 use crate::inventory::Inventory;
-use crate::workload_argument::KindAndName;
+use crate::workload_argument::{KindAndName, OtherKind};
 use anyhow::bail;
 use policy_core::{WorkloadKey, WorkloadKind};
-use policy_crds::{Kind, ObjectKey, nearest};
+use policy_crds::{Kind, LabelSelector, ObjectKey, nearest};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,10 +17,12 @@ use std::sync::Arc;
 pub(crate) enum WorkloadTarget {
     /// Every workload.
     All,
+    /// Every workload of this kind.
+    Every(Kind),
     /// A Pod, an ExternalWorkload, or a controller of pods such as a Deployment.
     Workload(Kind, Arc<str>),
-    /// A workload of a kind that is not read itself, in lower case.
-    Other(Arc<str>, Arc<str>),
+    /// A workload of a kind that is not read itself.
+    Other(OtherKind, Arc<str>),
     /// The pods that a Service selects.
     Service(Arc<str>),
     /// The ports that a Server owns.
@@ -44,6 +46,10 @@ impl FromStr for WorkloadTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match KindAndName::kind_alone(text, &KINDS) {
+            Some(Kind::Server) | None => {}
+            Some(kind) => return Ok(Self::Every(kind)),
+        }
         let named = KindAndName::parse(text)?;
         let name: Arc<str> = named.name.into();
         if named.is_of(Kind::Service) {
@@ -52,7 +58,7 @@ impl FromStr for WorkloadTarget {
         match named.kind(&KINDS) {
             Some(Kind::Server) => Ok(Self::Server(name)),
             Some(kind) => Ok(Self::Workload(kind, name)),
-            None => Ok(Self::Other(named.other_kind(&KINDS)?.into(), name)),
+            None => Ok(Self::Other(named.other_kind(&KINDS)?, name)),
         }
     }
 }
@@ -62,7 +68,11 @@ impl WorkloadTarget {
     pub(crate) fn server(&self) -> Option<&Arc<str>> {
         match self {
             Self::Server(name) => Some(name),
-            Self::All | Self::Workload(..) | Self::Other(..) | Self::Service(_) => None,
+            Self::All
+            | Self::Every(_)
+            | Self::Workload(..)
+            | Self::Other(..)
+            | Self::Service(_) => None,
         }
     }
 }
@@ -84,6 +94,19 @@ impl WorkloadSelection {
             Self::These(keys) => keys.contains(key),
         }
     }
+
+    /// Keeps the workloads that a selector selects; all of them without one.
+    pub(crate) fn with_labels(
+        self,
+        inventory: &Inventory,
+        selector: Option<&LabelSelector>,
+    ) -> Self {
+        let Some(selector) = selector else { return self };
+        let objects = inventory.compiled.objects.iter();
+        let selected = objects.filter(|object| selector.matches(&object.meta.labels));
+        let keys = selected.filter_map(|object| further::workload_key(&object.meta.key));
+        Self::These(keys.filter(|key| self.contains(key)).collect())
+    }
 }
 
 /// Finds the workloads that `target` names.
@@ -96,6 +119,9 @@ pub(crate) async fn pods(
 ) -> anyhow::Result<WorkloadSelection> {
     let (kind, name) = match target {
         WorkloadTarget::All | WorkloadTarget::Server(_) => return Ok(WorkloadSelection::All),
+        WorkloadTarget::Every(kind) => {
+            return Ok(WorkloadSelection::These(of_every(inventory, *kind).await?));
+        }
         WorkloadTarget::Other(kind, name) => {
             return Ok(WorkloadSelection::These(further::of_other_kind(inventory, kind, name)?));
         }
@@ -107,7 +133,7 @@ pub(crate) async fn pods(
     let found: BTreeSet<WorkloadKey> = match (kind, &inventory.cluster) {
         (Kind::Pod | Kind::ExternalWorkload, _) => named_workload(inventory, *kind, name),
         (kind, None) => declared_pods(inventory, *kind, name),
-        (kind, Some(cluster)) => owned_pods(inventory, cluster, *kind, name).await?,
+        (kind, Some(cluster)) => owned_pods(inventory, cluster, *kind, Some(name)).await?,
     };
     if found.is_empty() {
         bail!("{}", not_found(inventory, *kind, name));
@@ -135,12 +161,28 @@ fn declared_pods(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<Work
         .collect()
 }
 
-/// Pods that a resource of a cluster owns.
+/// Finds the workloads of a kind, or the pods that objects of it make.
+///
+/// # Errors
+/// There are none, or the API server does not return the owners of the pods.
+async fn of_every(inventory: &Inventory, kind: Kind) -> anyhow::Result<BTreeSet<WorkloadKey>> {
+    let found = match (kind, &inventory.cluster) {
+        (Kind::Pod | Kind::ExternalWorkload, _) | (_, None) => further::of_every(inventory, kind),
+        (kind, Some(cluster)) => owned_pods(inventory, cluster, kind, None).await?,
+    };
+    if found.is_empty() {
+        let of = if matches!(kind, Kind::Pod | Kind::ExternalWorkload) { "" } else { "pod of a " };
+        bail!("no {of}{} was found in {}", kind.as_str(), inventory.source);
+    }
+    Ok(found)
+}
+
+/// Pods that a resource of a cluster owns, or every one of its kind without a name.
 async fn owned_pods(
     inventory: &Inventory,
     cluster: &Cluster,
     kind: Kind,
-    name: &str,
+    name: Option<&str>,
 ) -> anyhow::Result<BTreeSet<WorkloadKey>> {
     let owners = owners::of_resource(cluster, kind, name).await?;
     let pods = inventory.values.iter().filter(|(key, value)| {
@@ -178,6 +220,7 @@ fn not_found(inventory: &Inventory, kind: Kind, name: &str) -> String {
     } else if is_workload {
         format!("there is no {kind_name} {name} in {source}{near}")
     } else {
+        let near = if near.is_empty() { further::near_owner(inventory, name) } else { near };
         format!("no pod of {kind_name} {name} was found in {source}{near}")
     }
 }
@@ -197,6 +240,24 @@ mod tests {
             "web".parse::<WorkloadTarget>(),
             Err("`web` is not KIND/NAME, for example deploy/web".to_owned())
         );
+        for (text, kind) in [
+            ("po", Kind::Pod),
+            ("deploy", Kind::Deployment),
+            ("sts", Kind::StatefulSet),
+            ("ds", Kind::DaemonSet),
+            ("rs", Kind::ReplicaSet),
+            ("jobs", Kind::Job),
+            ("cj", Kind::CronJob),
+            ("deployments.apps", Kind::Deployment),
+        ] {
+            assert_eq!(text.parse(), Ok(WorkloadTarget::Every(kind)), "{text}");
+            let named = WorkloadTarget::Workload(kind, "web".into());
+            assert_eq!(format!("{text}/web").parse(), Ok(named), "{text}");
+        }
+        for text in ["svc", "server"] {
+            let error = format!("`{text}` is a kind: {text}/NAME names an object of it");
+            assert_eq!(text.parse::<WorkloadTarget>(), Err(error));
+        }
         for text in ["deployment.apps/web", "deployments.v1.apps/web"] {
             assert_eq!(text.parse(), Ok(deployment.clone()), "{text}");
         }
@@ -204,16 +265,16 @@ mod tests {
             assert_eq!(text.parse(), Ok(WorkloadTarget::Service("web".into())), "{text}");
         }
         for (text, kind) in [
-            ("rollout/web", "rollout"),
-            ("dc/web", "deploymentconfig"),
-            ("service.serving.knative.dev/web", "service"),
-            ("statefulset.apps.kruise.io/web", "statefulset"),
+            ("rollout/web", ("rollout", None)),
+            ("dc/web", ("deploymentconfig", None)),
+            ("rollouts.argoproj.io/web", ("rollouts", Some("argoproj.io"))),
+            ("rollouts.v1alpha1.argoproj.io/web", ("rollouts", Some("argoproj.io"))),
+            ("service.serving.knative.dev/web", ("service", Some("serving.knative.dev"))),
+            ("statefulset.apps.kruise.io/web", ("statefulset", Some("apps.kruise.io"))),
         ] {
-            assert_eq!(
-                text.parse(),
-                Ok(WorkloadTarget::Other(kind.into(), "web".into())),
-                "{text}"
-            );
+            let (word, group) = (kind.0.to_owned(), kind.1.map(str::to_owned));
+            let kind = OtherKind { word, group };
+            assert_eq!(text.parse(), Ok(WorkloadTarget::Other(kind, "web".into())), "{text}");
         }
         let error = "deplyo/web".parse::<WorkloadTarget>().unwrap_err();
         assert_eq!(error, "`deplyo` is not a kind; did you mean `deploy`?");

@@ -2,7 +2,7 @@
 
 use super::{AuthzReport, Port, Sidecar, WorkloadGroup};
 use super::{access_table, effects_table};
-use crate::output::{self, Paint};
+use crate::output::{self, Paint, WideFormat};
 use std::fmt::Write;
 
 /// Number of workload names shown per group; further ones are only counted.
@@ -10,7 +10,8 @@ const NAMES: usize = 3;
 
 impl AuthzReport {
     /// Tables, with a heading for each group of workloads.
-    pub(crate) fn text(&self, paint: Paint) -> String {
+    pub(crate) fn text(&self, paint: Paint, format: WideFormat) -> String {
+        let suffix = self.settings.config.identity_suffix();
         let mut text = format!("{}\n", paint.dim(&self.source.to_string()));
         for workloads in &self.workloads {
             let heading = format!("{} {}", workloads.kind, names(workloads));
@@ -28,7 +29,7 @@ impl AuthzReport {
             }
             let WorkloadGroup { ports, annotated_ports, other_ports, .. } = workloads;
             for port in ports.iter().chain(annotated_ports).chain(other_ports) {
-                text.push_str(&port_text(port, paint));
+                text.push_str(&port_text(port, paint, (format, &suffix)));
             }
         }
         text
@@ -61,7 +62,7 @@ fn names(workloads: &WorkloadGroup) -> String {
     text
 }
 
-fn port_text(port: &Port, paint: Paint) -> String {
+fn port_text(port: &Port, paint: Paint, (format, suffix): (WideFormat, &str)) -> String {
     let number = match (port.port, port.ranges.as_slice()) {
         (Some(port), _) => format!("port {port}"),
         (None, []) => "other ports".to_owned(),
@@ -77,7 +78,11 @@ fn port_text(port: &Port, paint: Paint) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "    nobody: everything is refused, {reason}");
     }
-    table(&mut text, ["WHAT", "WHO", "BY"], access_table::rows(&port.access));
+    let mut access = access_table::rows(&port.access);
+    for [_, who, _] in &mut access {
+        *who = format.identities(who, suffix);
+    }
+    table(&mut text, ["WHAT", "WHO", "BY"], access);
     if let Some(otherwise) = &port.otherwise {
         let _ = writeln!(text, "    anything else: {otherwise}");
     }

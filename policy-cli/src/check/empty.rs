@@ -4,6 +4,7 @@ use super::finding::Finding;
 use super::locations::Locations;
 use policy_crds::{Body, Kind};
 use policy_engine::Compiled;
+use policy_engine::source::Severity;
 use serde_json::Value;
 
 pub(super) fn findings(compiled: &Compiled, locations: &mut Locations) -> Vec<Finding> {
@@ -19,7 +20,11 @@ pub(super) fn findings(compiled: &Compiled, locations: &mut Locations) -> Vec<Fi
         visit(spec, "spec", &mut empty);
         findings.extend(empty.into_iter().filter_map(|field| {
             let message = meaning(key.kind, &field)?.to_owned();
-            Some(Finding::warning(key, field, message))
+            let warning = Finding::warning(key, field, message);
+            Some(match selects_all(key.kind, &warning.field) {
+                true => Finding { severity: Severity::Note, explains: false, ..warning },
+                false => warning,
+            })
         }));
     }
     findings
@@ -46,6 +51,16 @@ fn visit(value: &Value, path: &str, empty: &mut Vec<String>) {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// True for a selector that is often empty on purpose.
+fn selects_all(kind: Kind, field: &str) -> bool {
+    let last = field.rsplit('.').next().unwrap_or(field);
+    matches!(
+        (kind, last),
+        (Kind::Server, "podSelector" | "externalWorkloadSelector")
+            | (Kind::ServerAuthorization, "selector")
+    )
 }
 
 /// Meaning of an empty field; `None` where it is obvious.

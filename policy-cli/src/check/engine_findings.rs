@@ -105,14 +105,19 @@ fn not_known(
 /// True if a finding is reported by `check`.
 fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContext<'_>) -> bool {
     match found.kind {
-        // Manifests that declare some clients of a namespace are assumed to declare all of them.
+        // Manifests that declare some clients of a namespace are assumed to declare all of them. One
+        // of a namespace that they do not declare is reported with the one that was meant.
         FindingKind::ClientMissing | FindingKind::ForeignClientMissing => {
             let declares = |account: &ObjectKey| context.declares(account.kind, &account.namespace);
-            context.whole || found.other.as_ref().is_some_and(declares)
+            context.whole
+                || found.other.as_ref().is_some_and(declares)
+                || found.message.ends_with(" meant?")
         }
-        FindingKind::OnlyRoute => found.other.as_ref().is_some_and(|server| {
-            Kind::attached().all(|kind| context.permissions.can_list(kind, &server.namespace))
-        }),
+        FindingKind::OnlyRoute | FindingKind::TakesAway => {
+            found.other.as_ref().is_some_and(|server| {
+                Kind::attached().all(|kind| context.permissions.can_list(kind, &server.namespace))
+            })
+        }
         // Policies of other namespaces may be in other folders.
         FindingKind::UnusedOffered => context.whole,
         // Manifests that declare some objects of a kind and a namespace are assumed to declare all
@@ -134,6 +139,7 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
         FindingKind::SelectsNothing
         | FindingKind::PortName
         | FindingKind::PortNumber
+        | FindingKind::ServicePort
         | FindingKind::Displaced => workloads_not_listed(object, context).is_none(),
         FindingKind::Dangling(_)
         | FindingKind::Ineffective(_)
@@ -146,6 +152,7 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
         | FindingKind::ForeignIdentity
         | FindingKind::GrantsEvery
         | FindingKind::TrustsRoutes
+        | FindingKind::LargePort
         | FindingKind::Unused => true,
     }
 }
@@ -208,8 +215,10 @@ fn explains(kind: FindingKind) -> bool {
         | FindingKind::ForeignIdentity
         | FindingKind::GrantsEvery
         | FindingKind::TrustsRoutes
+        | FindingKind::LargePort
         | FindingKind::Overlaps
-        | FindingKind::OnlyRoute => false,
+        | FindingKind::OnlyRoute
+        | FindingKind::TakesAway => false,
         FindingKind::Dangling(_)
         | FindingKind::Ineffective(_)
         | FindingKind::Remark
@@ -217,6 +226,7 @@ fn explains(kind: FindingKind) -> bool {
         | FindingKind::SelectsNothing
         | FindingKind::PortName
         | FindingKind::PortNumber
+        | FindingKind::ServicePort
         | FindingKind::GrantsNobody { .. }
         | FindingKind::Displaced
         | FindingKind::DisplacedInPart
@@ -283,6 +293,7 @@ fn placed(
             warning(named_field(&object, &message, locations).unwrap_or(field), message)
         }
         FindingKind::PortNumber
+        | FindingKind::ServicePort
         | FindingKind::Displaced
         | FindingKind::DisplacedInPart
         | FindingKind::NeverReached
@@ -293,7 +304,9 @@ fn placed(
         | FindingKind::Unused
         | FindingKind::UnusedOffered
         | FindingKind::GrantsEvery
-        | FindingKind::TrustsRoutes => warning(field, message),
+        | FindingKind::TakesAway
+        | FindingKind::TrustsRoutes
+        | FindingKind::LargePort => warning(field, message),
     }
 }
 

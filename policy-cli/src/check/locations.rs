@@ -85,7 +85,7 @@ fn declared(file: &ManifestFile) -> HashMap<ObjectKey, usize> {
     let mut declared = HashMap::new();
     for (at, document) in file.documents.iter().enumerate() {
         let Ok(value) = &document.value else { continue };
-        if let Ok(object) = policy_crds::parse(value) {
+        if let Ok(object) = policy_crds::parse_written(value) {
             declared.entry(object.meta.key).or_insert(at);
         } else if let Some(workload) = policy_crds::other_workload(value) {
             for pod in workload.pods {
@@ -94,4 +94,20 @@ fn declared(file: &ManifestFile) -> HashMap<ObjectKey, usize> {
         }
     }
     declared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_crds::Kind;
+
+    #[test]
+    fn a_document_is_found_by_the_namespace_that_is_indented_too_little() {
+        let file = ManifestFile::read(
+            b"apiVersion: policy.linkerd.io/v1beta3\nkind: Server\nmetadata: {name: a}\n\
+              namespace: shop\nspec: {podSelector: {}, port: 1}\n",
+        );
+        let key = ObjectKey { kind: Kind::Server, namespace: "shop".into(), name: "a".into() };
+        assert_eq!(declared(&file), HashMap::from([(key, 0)]));
+    }
 }

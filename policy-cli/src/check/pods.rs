@@ -1,23 +1,36 @@
 //! Warnings and errors of the injector for pods and pod templates.
 
 use super::locations::Locations;
+use crate::cluster::Scope;
+use crate::cluster::settings::CONTROL_PLANE;
+use policy_crds::annotation::OPAQUE_PORTS;
 use policy_crds::document::Document;
 use policy_crds::{FieldError, Part};
 use policy_engine::source::directory::ManifestFile;
 use policy_engine::source::{Diagnostic, Severity};
 use policy_webhooks::injector::{
-    NamespaceContext, Template, dry_run, misplaced, namespace_without_effect, templates,
+    NamespaceBounds, NamespaceContext, Template, dry_run, left_alone, misplaced,
+    namespace_without_effect, pod_security_error, templates, without_pods,
 };
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Namespaces among the manifests.
 type Namespaces = BTreeMap<String, NamespaceContext>;
 
-/// Returns the injector's diagnostics for all pods and templates, without fields that are already
-/// reported.
-pub(super) fn diagnostics(locations: &mut Locations, reported: &[Diagnostic]) -> Vec<Diagnostic> {
+/// LimitRanges and ResourceQuotas among the manifests, by namespace.
+type BoundsByNamespace = BTreeMap<String, NamespaceBounds>;
+
+/// Returns the injector's diagnostics for the pods and templates of the selected namespaces, without
+/// fields that are already reported.
+pub(super) fn diagnostics(
+    locations: &mut Locations,
+    scope: &Scope,
+    reported: &[Diagnostic],
+) -> Vec<Diagnostic> {
     let namespaces = namespaces(locations);
+    let bounds = bounds(locations);
     let mut found = Vec::new();
     for (name, file) in locations.files() {
         for document in &file.documents {
@@ -25,7 +38,8 @@ pub(super) fn diagnostics(locations: &mut Locations, reported: &[Diagnostic]) ->
             for part in policy_crds::parts(value) {
                 found.extend(of_part(
                     &PodLocation { name, file, document, part: &part },
-                    &namespaces,
+                    (&namespaces, &bounds),
+                    scope,
                 ));
             }
         }
@@ -57,17 +71,53 @@ fn namespaces(locations: &mut Locations) -> Namespaces {
     namespaces
 }
 
+fn bounds(locations: &mut Locations) -> BoundsByNamespace {
+    let mut found = BoundsByNamespace::new();
+    for (_, file) in locations.files() {
+        let values = file.documents.iter().filter_map(|document| document.value.as_ref().ok());
+        for part in values.flat_map(policy_crds::parts) {
+            let text = |pointer: &str| part.value.pointer(pointer).and_then(Value::as_str);
+            if let Some("LimitRange" | "ResourceQuota") = text("/kind") {
+                let namespace = text("/metadata/namespace").filter(|it| !it.is_empty());
+                let namespace = namespace.unwrap_or("default").to_owned();
+                found.entry(namespace).or_default().add(&part.value);
+            }
+        }
+    }
+    found
+}
+
 /// Diagnostics for one object: a Namespace, a pod, or an object with a pod template.
-fn of_part(at: &PodLocation<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
+fn of_part(
+    at: &PodLocation<'_>,
+    (namespaces, bounds): (&Namespaces, &BoundsByNamespace),
+    scope: &Scope,
+) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    if let Some(namespace) = NamespaceContext::of(&at.part.value) {
+    let own = NamespaceContext::of(&at.part.value);
+    if let Some(namespace) = own.filter(|own| scope.contains(&own.namespace)) {
         let remarks = namespace_without_effect(&namespace).into_iter();
         found.extend(remarks.map(|error| diagnostic(at, "", error, Severity::Warning)));
+        let asks = namespace.is_enabled() && left_alone(&namespace, CONTROL_PLANE).is_none();
+        let refusal = pod_security_error(&namespace).filter(|_| asks);
+        found.extend(refusal.map(|error| diagnostic(at, "", error, Severity::Error)));
+    }
+    let is_service = at.part.value.get("kind").and_then(Value::as_str) == Some("Service");
+    let of_namespace = at.part.value.pointer("/metadata/namespace").and_then(Value::as_str);
+    if scope.contains(of_namespace.unwrap_or("default")) {
+        found.extend(without_pods(&at.part.value).into_iter().map(|(name, error)| {
+            // Linkerd's proxies read it there, at the client.
+            let is_read = name == OPAQUE_PORTS && is_service;
+            diagnostic(at, "", error, if is_read { Severity::Note } else { Severity::Warning })
+        }));
     }
     for template in templates(&at.part.value) {
         let Template { pointer, namespace, .. } = &template;
         let Some(pod) = at.part.value.pointer(pointer) else { continue };
         let namespace = if namespace.is_empty() { "default" } else { namespace };
+        if !scope.contains(namespace) {
+            continue;
+        }
         let around = namespaces.get(namespace).cloned();
         let around = around.unwrap_or_else(|| NamespaceContext::unknown(namespace));
         let messages = dry_run(pod, &around);
@@ -77,6 +127,13 @@ fn of_part(at: &PodLocation<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
         let reported = |error, severity| diagnostic(at, &place, error, severity);
         found.extend(messages.refused.into_iter().map(|error| reported(error, Severity::Error)));
         found.extend(messages.warned.into_iter().map(|error| reported(error, Severity::Warning)));
+        if let Some(bounds) = bounds.get(namespace) {
+            let messages = bounds.errors(pod, &around);
+            let refused = messages.refused.into_iter();
+            found.extend(refused.map(|error| reported(error, Severity::Error)));
+            let warned = messages.warned.into_iter();
+            found.extend(warned.map(|error| reported(error, Severity::Warning)));
+        }
     }
     found
 }

@@ -52,6 +52,28 @@ fn a_port_name_that_no_pod_has_is_reported() {
     );
 }
 
+const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n\
+     spec: {selector: {app: web}, ports: [{port: 80, targetPort: http}]}\n---\n";
+
+#[test]
+fn a_server_for_the_port_of_a_service_in_place_of_its_pods_is_reported() {
+    let server = SERVER.replace("port: http", "port: 80");
+    warns(
+        &format!("{SERVICE}{POD}{server}"),
+        "14 spec.port: 80 is a port of Service shop/web, whose pods listen on their port `http`; a \
+         Server names the port of its pods",
+    );
+    // Another Service shows that they listen on the number itself.
+    let headless = SERVICE.replace("name: web", "name: all").replace(", targetPort: http", "");
+    assert_eq!(reported(&format!("{SERVICE}{headless}{POD}{server}")), []);
+    // So does another port of the Service.
+    let second = "targetPort: http}, {name: second, port: 9090, targetPort: 80}";
+    let twice =
+        SERVICE.replace("targetPort: http}", second).replace("{port: 80", "{name: a, port: 80");
+    assert_eq!(reported(&format!("{twice}{POD}{server}")), []);
+    assert_eq!(reported(&format!("{SERVICE}{POD}{SERVER}")), []);
+}
+
 #[test]
 fn a_dangling_reference_is_located() {
     let policy = "apiVersion: policy.linkerd.io/v1alpha1\nkind: AuthorizationPolicy\n\
@@ -111,8 +133,6 @@ fn a_server_whose_port_another_owns_names_the_owner() {
 
 #[test]
 fn what_may_surprise_is_reported() {
-    let server = SERVER.replace("port: http", "port: '8080'");
-    warns(&format!("{POD}{server}"), "spec.port: ");
     let route = "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
                  metadata: {name: r, namespace: shop}\n\
                  spec:\n  parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]\n  \

@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[command(next_help_heading = "Controller")]
 pub(crate) struct ControllerFlags {
     /// A controller on this machine, in plaintext, instead of the one in a cluster
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["kubeconfig", "context", "user"])]
     pub(crate) controller: Option<String>,
 
     #[command(flatten)]
@@ -130,6 +130,18 @@ pub(crate) async fn connect_in_cluster(
     flags: &ControllerFlags,
 ) -> anyhow::Result<ControllerConnection> {
     let found = find(cluster, &flags.pod).await?;
+    connect_to(cluster, flags, found).await
+}
+
+/// Connects to a pod of the controller.
+///
+/// # Errors
+/// As of [`connect_in_cluster`], from the roots on.
+pub(crate) async fn connect_to(
+    cluster: &Cluster,
+    flags: &ControllerFlags,
+    found: ControllerPod,
+) -> anyhow::Result<ControllerConnection> {
     let settings = controller_settings(&found).ok();
     let identity = identity(flags, &found, settings.as_ref().map(|settings| &settings.controller));
     let port = flags.controller_port.map_or_else(

@@ -58,6 +58,33 @@ pub(crate) struct ControllerPod {
 /// change it.
 pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<ControllerPod> {
     let PodFlags { controller_namespace: namespace, controller_selector: selector } = flags;
+    all(cluster, flags).await?.into_iter().next().ok_or_else(|| {
+        anyhow!(
+            "no pod with the labels {selector} was found in namespace {namespace}; \
+             --controller-namespace and --controller-selector say where else"
+        )
+    })
+}
+
+/// Finds the pods of the controller that are ready, or one that is not where none is.
+///
+/// # Errors
+/// There is none, or listing pods is forbidden. The message names the flags that change it.
+pub(crate) async fn ready(
+    cluster: &Cluster,
+    flags: &PodFlags,
+) -> anyhow::Result<Vec<ControllerPod>> {
+    let mut found = all(cluster, flags).await?;
+    if found.iter().any(|own| is_ready(&own.pod)) {
+        found.retain(|own| is_ready(&own.pod));
+        return Ok(found);
+    }
+    find(cluster, flags).await.map(|one| vec![one])
+}
+
+/// The pods of the controller, ready ones first.
+async fn all(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<Vec<ControllerPod>> {
+    let PodFlags { controller_namespace: namespace, controller_selector: selector } = flags;
     let mut pods = match pods(cluster, namespace, selector).await {
         Ok(pods) => pods,
         Err(error) if is_forbidden(&error) => bail!(
@@ -67,13 +94,7 @@ pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<
         Err(error) => return Err(explain(&error, &cluster.source, "look for the controller")),
     };
     pods.sort_by_key(|pod| (!is_ready(pod), text(pod, &["metadata", "name"])));
-    let pod = pods.into_iter().next().ok_or_else(|| {
-        anyhow!(
-            "no pod with the labels {selector} was found in namespace {namespace}; \
-             --controller-namespace and --controller-selector say where else"
-        )
-    })?;
-    Ok(ControllerPod {
+    let read = |pod: Value| ControllerPod {
         namespace: namespace.clone(),
         name: text(&pod, &["metadata", "name"]),
         service_account: match text(&pod, &["spec", "serviceAccountName"]) {
@@ -81,7 +102,8 @@ pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<
             name => name,
         },
         pod,
-    })
+    };
+    Ok(pods.into_iter().map(read).collect())
 }
 
 /// Lists the pods of a namespace with these labels.

@@ -6,19 +6,26 @@ use super::{Cluster, Scope, list};
 use policy_crds::Kind;
 use serde_json::Value;
 
-/// Kind and name of an object that owns pods.
-pub(crate) type PodOwner = (&'static str, String);
+/// An object that owns pods, or every one of its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodOwner {
+    kind: Kind,
+    /// Its namespace, where it is known.
+    namespace: Option<String>,
+    /// Its name; `None`: every object of the kind.
+    name: Option<String>,
+}
 
-/// Returns the objects that own the pods of a workload resource.
+/// Returns the objects that own the pods of a workload resource, or of every one of a kind without a name.
 ///
 /// # Errors
 /// The API server does not list what is between the resource and its pods.
 pub(crate) async fn of_resource(
     cluster: &Cluster,
     kind: Kind,
-    name: &str,
+    name: Option<&str>,
 ) -> anyhow::Result<Vec<PodOwner>> {
-    let top = vec![(kind.as_str(), name.to_owned())];
+    let top = vec![PodOwner { kind, namespace: None, name: name.map(str::to_owned) }];
     if kind == Kind::Deployment {
         owned_objects(cluster, Kind::ReplicaSet, &top).await
     } else if kind == Kind::CronJob {
@@ -43,19 +50,55 @@ async fn owned_objects(
         .await
         .map_err(|error| explain(&error, &cluster.source, &format!("list {}", kind.plural())))?;
     let owned = found.iter().filter(|value| is_owned(value, owners));
-    let name = |value: &Value| {
-        Some((kind.as_str(), value.get("metadata")?.get("name")?.as_str()?.to_owned()))
+    let owner = |value: &Value| {
+        let name = Some(metadata(value, "name")?.to_owned());
+        let namespace = metadata(value, "namespace").map(str::to_owned);
+        Some(PodOwner { kind, namespace, name })
     };
-    Ok(owned.filter_map(name).collect())
+    Ok(owned.filter_map(owner).collect())
+}
+
+/// A text of the metadata of an object.
+fn metadata<'v>(value: &'v Value, field: &str) -> Option<&'v str> {
+    value.get("metadata")?.get(field)?.as_str()
 }
 
 /// True if one of `owners` owns the object.
 pub(crate) fn is_owned(value: &Value, owners: &[PodOwner]) -> bool {
     let references = value.get("metadata").and_then(|m| m.get("ownerReferences"));
+    let namespace = metadata(value, "namespace");
     references.and_then(Value::as_array).into_iter().flatten().any(|reference| {
-        let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
-        owners.iter().any(|(kind, name)| text("kind") == *kind && text("name") == name)
+        let text = |field: &str| reference.get(field).and_then(Value::as_str);
+        // A Job of another group is another kind.
+        let is_of_group = |kind: Kind| {
+            text("apiVersion").is_none_or(|version| {
+                version.rsplit_once('/').map_or("", |(group, _)| group) == kind.group()
+            })
+        };
+        owners.iter().any(|owner| {
+            let around = owner.namespace.as_deref().zip(namespace);
+            text("kind") == Some(owner.kind.as_str())
+                && is_of_group(owner.kind)
+                && owner.name.as_deref().is_none_or(|name| text("name") == Some(name))
+                && around.is_none_or(|(owner, own)| owner == own)
+        })
     })
+}
+
+/// The API group of the controller of a pod of a cluster. What is between them tells those that it is made
+/// by: a Rollout of Argo has ReplicaSets, a DeploymentConfig of OpenShift ReplicationControllers.
+pub(crate) fn controller_group(pod: &Value, kind: &str) -> Option<String> {
+    match kind {
+        "rollout" => return Some("argoproj.io".to_owned()),
+        "deploymentconfig" => return Some("apps.openshift.io".to_owned()),
+        _ => {}
+    }
+    let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+    let mut owners = owners
+        .iter()
+        .filter(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));
+    let api_version = owners.next()?.get("apiVersion")?.as_str()?;
+    Some(api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned())
 }
 
 #[cfg(test)]
@@ -65,11 +108,26 @@ mod tests {
 
     #[test]
     fn a_pod_is_owned_by_what_its_references_name() {
-        let pod = json!({"metadata": {"ownerReferences": [
-            {"kind": "ReplicaSet", "name": "web-1", "controller": true}]}});
-        let owners = |name: &str| vec![("ReplicaSet", name.to_owned())];
-        assert!(is_owned(&pod, &owners("web-1")));
-        assert!(!is_owned(&pod, &owners("web-2")));
-        assert!(!is_owned(&json!({}), &owners("web-1")));
+        let pod = |api: &str| {
+            json!({"metadata": {"namespace": "shop", "ownerReferences": [
+                {"apiVersion": api, "kind": "ReplicaSet", "name": "web-1", "controller": true}]}})
+        };
+        let pod = (pod("apps/v1"), pod("example.com/v1"));
+        let owners = |namespace: Option<&str>, name: Option<&str>| {
+            let (namespace, name) = (namespace.map(str::to_owned), name.map(str::to_owned));
+            vec![PodOwner { kind: Kind::ReplicaSet, namespace, name }]
+        };
+        for (namespace, name, expected) in [
+            (None, Some("web-1"), true),
+            (Some("shop"), Some("web-1"), true),
+            (Some("bank"), Some("web-1"), false),
+            (None, Some("web-2"), false),
+            (None, None, true),
+        ] {
+            let owners = owners(namespace, name);
+            assert_eq!(is_owned(&pod.0, &owners), expected, "{owners:?}");
+            assert!(!is_owned(&pod.1, &owners), "a kind of another group");
+            assert!(!is_owned(&json!({}), &owners));
+        }
     }
 }

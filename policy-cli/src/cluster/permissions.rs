@@ -55,6 +55,19 @@ impl ListFailure {
 /// Prefix of a scope that excludes only the selected namespace.
 const OTHER_NAMESPACES: &str = "namespaces other than";
 
+/// The reason of lists that the API server refuses.
+pub(crate) const FORBIDDEN: &str = "forbidden";
+
+/// The first resources by name, and the number of the others.
+fn shortened(resources: &[String]) -> Option<String> {
+    let (first, more) = resources.split_first()?;
+    Some(match more {
+        [] => first.clone(),
+        [second] => format!("{first} and {second}"),
+        more => format!("{first} and {} more kinds", more.len()),
+    })
+}
+
 /// The resource as the API server names it: `servers.policy.linkerd.io`.
 pub(crate) fn resource(kind: Kind) -> String {
     match kind.group() {
@@ -96,11 +109,11 @@ impl ListPermissions {
                 ListScope::Absent => ("the cluster".to_owned(), "absent", None),
                 ListScope::Namespace { namespace, refusal } => {
                     let place = format!("{OTHER_NAMESPACES} {namespace}");
-                    (place, "forbidden", Some(refusal.to_string()))
+                    (place, FORBIDDEN, Some(refusal.to_string()))
                 }
                 ListScope::Denied { refusal } => {
                     let place = if kind.is_namespaced() { "any namespace" } else { "the cluster" };
-                    (place.to_owned(), "forbidden", Some(refusal.to_string()))
+                    (place.to_owned(), FORBIDDEN, Some(refusal.to_string()))
                 }
             };
             Some(ListFailure { resource: resource(*kind), r#where: place, why, message })
@@ -108,18 +121,18 @@ impl ListPermissions {
         self.0.iter().filter_map(failure).collect()
     }
 
-    /// Summary of the forbidden lists for people; empty if there are none.
-    pub(crate) fn summary(&self) -> String {
+    /// Summary of the forbidden lists for people, in one line; `None` if there are none.
+    pub(crate) fn summary(&self) -> Option<String> {
         let mut by_place: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for failure in self.failures().into_iter().filter(|failure| failure.why == "forbidden") {
+        for failure in self.failures().into_iter().filter(|failure| failure.why == FORBIDDEN) {
             by_place.entry(failure.r#where).or_default().push(failure.resource);
         }
-        let mut text = String::new();
-        for (place, resources) in by_place {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "may not be listed in {place}: {}", resources.join(", "));
-        }
-        text
+        let parts = by_place.into_iter().filter_map(|(place, resources)| {
+            let shown = shortened(&resources)?;
+            Some(format!("{shown} in {place}"))
+        });
+        let parts: Vec<String> = parts.collect();
+        (!parts.is_empty()).then(|| format!("you may not list {}", parts.join(", nor ")))
     }
 
     /// Manifest of a ClusterRole that would allow the forbidden lists; empty if there are none.
@@ -190,9 +203,31 @@ mod tests {
              - {apiGroups: [\"policy.linkerd.io\"], resources: [servers], verbs: [list]}\n"
         );
         assert_eq!(
-            permissions.summary(),
-            "may not be listed in any namespace: servers.policy.linkerd.io, pods\n"
+            permissions.summary().unwrap(),
+            "you may not list servers.policy.linkerd.io and pods in any namespace"
         );
+        let elsewhere = |kind: Kind| {
+            (kind, ListScope::Namespace { namespace: "shop".into(), refusal: "no".into() })
+        };
+        for (kind, scope) in [Kind::Service, Kind::PolicyHttpRoute, Kind::GrpcRoute].map(elsewhere)
+        {
+            permissions.record(kind, scope);
+        }
+        let summary = permissions.summary().unwrap();
+        let all = summary.ends_with(" and 2 more kinds in namespaces other than shop");
+        assert!(all && summary.contains(" in any namespace, nor "), "{summary}");
+        assert_eq!(ListPermissions::default().summary(), None);
         assert_eq!(ListPermissions::default().cluster_role(), "");
+    }
+
+    #[test]
+    fn the_documented_role_lists_everything_that_policy_depends_on() {
+        let mut permissions = ListPermissions::default();
+        for kind in Kind::watched() {
+            permissions.record(kind, ListScope::Denied { refusal: "no".into() });
+        }
+        let documented = include_str!("../../../docs/cli.md");
+        let role = permissions.cluster_role();
+        assert!(documented.contains(&role), "docs/cli.md, Rights, needs:\n{role}");
     }
 }

@@ -88,6 +88,9 @@ pub(crate) struct Settings {
     /// True if the controller forwards requests for outbound policy to Linkerd's.
     #[serde(skip)]
     pub(crate) outbound_by_linkerd: bool,
+    /// True if `linkerd.io/inject` asks the injector, too.
+    #[serde(skip)]
+    pub(crate) reads_linkerd: bool,
     /// All of them.
     #[serde(skip)]
     pub(crate) config: ControllerConfig,
@@ -117,8 +120,9 @@ impl Settings {
                 let from = format!("pod {}/{}", found.namespace, found.name);
                 let watched = watched(&settings);
                 let outbound_by_linkerd = settings.outbound.is_some();
+                let reads_linkerd = reads_linkerd(&settings);
                 let own = Self::new(settings.controller, from, true, flags);
-                Self { watched, outbound_by_linkerd, ..own }
+                Self { watched, outbound_by_linkerd, reads_linkerd, ..own }
             }
             Err(error) => {
                 let from = format!("{DEFAULTS}, because {error:#}");
@@ -158,8 +162,16 @@ impl Settings {
         }
         let default_policy = config.default_policy.as_str();
         let mesh_known = known || flags.control_plane_namespace.is_some();
-        let (watched, outbound_by_linkerd) = (None, false);
-        Self { from, known, mesh_known, default_policy, watched, outbound_by_linkerd, config }
+        Self {
+            from,
+            known,
+            mesh_known,
+            default_policy,
+            watched: None,
+            outbound_by_linkerd: false,
+            reads_linkerd: false,
+            config,
+        }
     }
 
     /// True if the controller watches an object.
@@ -179,6 +191,16 @@ fn watched(settings: &args::Settings) -> Option<Vec<String>> {
             Scope::Cluster => None,
         },
         SourceSettings::Directory(_) => None,
+    }
+}
+
+/// True if `linkerd.io/inject` asks the injector of a controller, too.
+fn reads_linkerd(settings: &args::Settings) -> bool {
+    match &settings.source {
+        SourceSettings::Cluster(cluster) => {
+            cluster.injector.as_ref().is_some_and(|injector| injector.reads_linkerd)
+        }
+        SourceSettings::Directory(_) => false,
     }
 }
 

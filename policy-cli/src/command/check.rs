@@ -4,16 +4,16 @@ use super::block_on;
 use crate::check::{Findings, Questions, check_inventory};
 use crate::cluster::controller::PodFlags;
 use crate::cluster::list::path as api_path;
-use crate::cluster::permissions::ListFailure;
+use crate::cluster::permissions::{FORBIDDEN, ListFailure};
 use crate::cluster::settings::{Settings, SettingsFlags};
-use crate::cluster::{Cluster, ClusterFlags, QuerySource, Scope};
+use crate::cluster::{Cluster, ClusterFlags, QuerySource};
 use crate::diagnostics::fetch::list;
 use crate::diagnostics::metadata::text as text_at;
 use crate::diagnostics::network_policy::read;
 use crate::diagnostics::outbound_policy::KINDS;
-use crate::inputs::inputs;
+use crate::inputs::{KubectlInputFlags, inputs};
 use crate::inventory::Inventory;
-use crate::output::{self, Format, Paint};
+use crate::output::{self, Format, Paint, print_note};
 use anyhow::Context;
 use clap::Args;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -54,6 +54,7 @@ Examples:
   portcullis check --deny-warnings deploy/        # for CI
   portcullis check -f shop/ -f policy.yaml        # several, as kubectl takes them
   helm template shop charts/shop | portcullis check -
+  portcullis check -n shop deploy/                # what concerns one namespace, of all that is read
   portcullis check --policy-only policies/        # workloads come from elsewhere
   portcullis check --identity-domain example.org deploy/
   portcullis check                                # the context's cluster and namespace
@@ -64,12 +65,15 @@ Examples:
 pub(crate) struct CheckArgs {
     /// Directories of manifests (YAML or JSON, any layout), files, or `-` for standard input; without
     /// one a cluster is checked
-    #[arg(value_name = "PATH", conflicts_with_all = ["kubeconfig", "context", "namespace", "all_namespaces"])]
+    #[arg(value_name = "PATH", conflicts_with_all = ["kubeconfig", "context", "user"])]
     paths: Vec<PathBuf>,
 
     /// The same, as kubectl takes it; may be repeated
-    #[arg(short = 'f', long, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context", "namespace", "all_namespaces"])]
+    #[arg(short = 'f', long, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context", "user"])]
     filename: Vec<PathBuf>,
+
+    #[command(flatten)]
+    kubectl: KubectlInputFlags,
 
     /// The manifests hold policy alone, and workloads come from elsewhere: do not warn of Servers that
     /// select none
@@ -104,9 +108,6 @@ pub(crate) struct CheckArgs {
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
-
-/// Value of [`ListFailure::why`] for a missing permission of the caller.
-const FORBIDDEN: &str = "forbidden";
 
 /// The `-o json` output.
 #[derive(Serialize)]
@@ -161,11 +162,14 @@ struct CheckRun {
     source: QuerySource,
     list_failures: Vec<ListFailure>,
     findings: Findings,
+    /// Notes for the end of the answer.
+    notes: Vec<String>,
 }
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    args.kubectl.refuse_kustomization("check -")?;
     let paths = [&args.paths[..], &args.filename[..]].concat();
-    let CheckRun { source, list_failures, findings } = match paths.is_empty() {
+    let CheckRun { source, list_failures, findings, notes } = match paths.is_empty() {
         true => block_on(check_cluster(args))?,
         false => check_manifests(&paths, args)?,
     };
@@ -186,6 +190,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         list_failures: &list_failures,
     };
     output::print(args.output, &report, |report| text(report, &findings, Paint::stdout()))?;
+    notes.iter().for_each(|note| print_note(note));
     // Without any object, nothing was checked.
     let denied = report.objects == 0
         || report.errors > 0
@@ -197,14 +202,16 @@ fn check_manifests(paths: &[PathBuf], args: &CheckArgs) -> anyhow::Result<CheckR
     let mut settings = Settings::of_directory(&args.settings);
     settings.outbound_by_linkerd |= args.beside_linkerd;
     let inputs = inputs(paths, "check -")?;
-    let inventory = Inventory::of_manifests(&inputs, Scope::All, settings);
+    // Everything is read: what a team has depends on what others have.
+    let scope = args.cluster.namespaces.of_directory();
+    let inventory = Inventory::of_manifests(&inputs, scope, settings);
     let inventory = inventory.context("cannot read the manifests")?;
     let outbound = args.outbound.then(|| declared_network_policies(&inventory));
     let source = inventory.source.clone();
     let policy_only = args.policy_only;
     let questions = Questions { outbound, policy_only, ..Questions::default() };
     let findings = check_inventory(inventory, questions);
-    Ok(CheckRun { source, list_failures: Vec::new(), findings })
+    Ok(CheckRun { source, list_failures: Vec::new(), findings, notes: Vec::new() })
 }
 
 async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
@@ -220,10 +227,7 @@ async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
         false => unwatched(&cluster).await,
     };
     let mut inventory = Inventory::of_cluster(cluster, settings).await?;
-    inventory.print_notes();
-    for note in unlisted {
-        eprintln!("{} {note}", Paint::stderr().notice("note:"));
-    }
+    let notes = inventory.notes_about_settings().into_iter().chain(unlisted).collect();
     let unwatched = unwatched.into_iter().map(|(object, value)| {
         inventory.values.insert(object.meta.key.clone(), value);
         object
@@ -232,7 +236,7 @@ async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
     let (source, list_failures) = (inventory.source.clone(), inventory.list_failures());
     let questions = Questions { outbound, unwatched, policy_only: args.policy_only };
     let findings = check_inventory(inventory, questions);
-    Ok(CheckRun { source, list_failures, findings })
+    Ok(CheckRun { source, list_failures, findings, notes })
 }
 
 /// Returns the NetworkPolicies among manifests.
@@ -283,9 +287,6 @@ fn text(report: &CheckReport<'_>, findings: &Findings, paint: Paint) -> String {
     let on_cluster = report.source.directory.is_none();
     if on_cluster {
         text.push_str(&paint.dim(&report.source.to_string()));
-        if let Some(hidden) = unlisted_suffix(report.list_failures) {
-            text.push_str(&paint.notice(&hidden));
-        }
         text.push_str("\n\n");
     }
     for diagnostic in &findings.diagnostics {
@@ -317,9 +318,11 @@ fn text(report: &CheckReport<'_>, findings: &Findings, paint: Paint) -> String {
         0 => String::new(),
         count => format!(", {count} not known"),
     };
+    let hidden = unlisted_suffix(report.list_failures).map(|hidden| paint.notice(&hidden));
+    let hidden = hidden.unwrap_or_default();
     let _ = writeln!(
         text,
-        "{} read: {}, {}{notes}{undetermined}",
+        "{} read: {}, {}{notes}{undetermined}{hidden}",
         count(report.objects, "object"),
         count(report.errors, "error"),
         count(report.warnings, "warning")
@@ -327,7 +330,7 @@ fn text(report: &CheckReport<'_>, findings: &Findings, paint: Paint) -> String {
     text
 }
 
-/// Suffix of the first line that names the kinds that may not be listed, because everything below
+/// Suffix of the last line that names the kinds that may not be listed, because everything above
 /// covers only the rest.
 fn unlisted_suffix(list_failures: &[ListFailure]) -> Option<String> {
     let forbidden = list_failures.iter().filter(|failure| failure.why == FORBIDDEN);

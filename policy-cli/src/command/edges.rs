@@ -1,14 +1,14 @@
 //! `portcullis edges`.
 
 use super::block_on;
-use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
+use crate::cluster::{Cluster, LiveClusterFlags};
 use crate::edges::origin::EdgesTarget;
 use crate::edges::read::read;
-use crate::output::{self, Format, Paint};
+use crate::label_selector::label_selector;
+use crate::output::{self, Paint, WideFormat};
 use clap::Args;
-use policy_controller::args::ClusterArgs;
+use policy_crds::LabelSelector;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Show whom workloads talk to, with which identity, in mutual TLS or why not
 ///
@@ -40,35 +40,33 @@ Examples:
   portcullis edges -n shop deploy/cart -o json | jq -r '.edges[] | select(.tls | not) | .reason'"
 )]
 pub(crate) struct EdgesArgs {
-    /// The workload: pod/NAME or deploy/NAME (also statefulset, daemonset, replicaset, job, cronjob);
-    /// by default every workload
-    #[arg(value_name = "KIND/NAME", conflicts_with = "all_namespaces")]
-    workload: Option<EdgesTarget>,
+    /// The workload: pod/NAME, deploy/NAME (also statefulset, daemonset, replicaset, job, cronjob),
+    /// rollout/NAME and the like, or svc/NAME for the pods of a Service, each also with its group
+    /// (deployment.apps/NAME) and in two words (deploy NAME); a kind alone is every one of it; by default
+    /// every workload
+    #[arg(value_name = "KIND/NAME", num_args = 1..=2)]
+    workload: Vec<String>,
+
+    /// Pods with these labels alone, as kubectl writes it: `app=web,tier in (a, b),!old`
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = label_selector)]
+    selector: Option<LabelSelector>,
 
     #[command(flatten)]
-    api: ClusterArgs,
-
-    /// Namespace [default: that of the context]
-    #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
-    namespace: Option<Arc<str>>,
-
-    /// Every namespace
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
+    cluster: LiveClusterFlags,
 
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: WideFormat,
 }
 
 pub(crate) fn run(args: &EdgesArgs) -> anyhow::Result<ExitCode> {
-    let EdgesArgs { workload, api, namespace, all_namespaces, output } = args;
-    let (namespace, all_namespaces) = (namespace.clone(), *all_namespaces);
-    let namespaces = NamespaceFlags { namespace, all_namespaces };
+    let EdgesArgs { workload, selector, cluster, output } = args;
+    let flags = cluster.flags();
+    let target = EdgesTarget::of_words(workload, flags.namespaces.all_namespaces)?;
     let report = block_on(async {
-        let cluster = Cluster::connect(&ClusterFlags { api: api.clone(), namespaces }).await?;
-        read(&cluster, workload.as_ref()).await
+        let cluster = Cluster::connect(&flags).await?;
+        read(&cluster, target.as_ref(), selector.as_ref()).await
     })?;
-    output::print(*output, &report, |report| report.text(Paint::stdout()))?;
+    output::print(output.format(), &report, |report| report.text(Paint::stdout(), *output))?;
     Ok(if report.is_known() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -49,9 +49,9 @@ pub(crate) struct GrantsArgs {
 pub(crate) fn run(args: &GrantsArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
         let inventory = Inventory::read(&args.inventory, &args.controller, "grants").await?;
-        inventory.print_notes();
         let report = report(&inventory);
         output::print(args.output, &report, |report: &GrantsReport| report.text(Paint::stdout()))?;
+        inventory.print_notes();
         Ok(ExitCode::SUCCESS)
     })
 }

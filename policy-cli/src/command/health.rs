@@ -1,6 +1,7 @@
 //! `portcullis health`.
 
 use super::block_on;
+use crate::cluster::api_flags::ApiFlags;
 use crate::cluster::controller::ControlPlaneFlags;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::diagnostics::exit::{print_report, report_unreachable};
@@ -8,7 +9,6 @@ use crate::diagnostics::report::DiagnosticsReport;
 use crate::health::{read, run_checks};
 use crate::output::Format;
 use clap::Args;
-use policy_controller::args::ClusterArgs;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) struct HealthArgs {
     deny_warnings: bool,
 
     #[command(flatten)]
-    api: ClusterArgs,
+    api: ApiFlags,
 
     /// Check only the pods of this namespace [default: of every namespace]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]

@@ -1,6 +1,7 @@
 //! `portcullis identity`.
 
 use super::block_on;
+use crate::cluster::api_flags::ApiFlags;
 use crate::cluster::controller::{ControlPlaneFlags, find};
 use crate::cluster::roots::{read_roots, roots};
 use crate::cluster::settings::controller_settings;
@@ -12,9 +13,9 @@ use crate::identity::token::Token;
 use crate::identity::writer::{IdentityWriter, WrittenIdentity};
 use crate::output::{self, Format, Paint};
 use crate::signals::Signals;
+use crate::usage::wrong_use;
 use anyhow::{Context, bail};
 use clap::Args;
-use policy_controller::args::ClusterArgs;
 use policy_engine::ControllerConfig;
 use rustls::pki_types::CertificateDer;
 use std::path::PathBuf;
@@ -50,9 +51,9 @@ Examples:
     --issuer portcullis-issuer.portcullis.svc.cluster.local:8080"
 )]
 pub(crate) struct IdentityArgs {
-    /// The service account [default: that of the token in --token]
-    #[arg(value_name = "ACCOUNT", required_unless_present = "token")]
-    account: Option<String>,
+    /// The service account, NAME, sa/NAME or sa NAME [default: that of the token in --token]
+    #[arg(value_name = "ACCOUNT", required_unless_present = "token", num_args = 1..=2)]
+    account: Vec<String>,
 
     /// Folder that the files are written to; created if it does not exist
     #[arg(long, value_name = "FOLDER")]
@@ -88,7 +89,7 @@ pub(crate) struct IdentityArgs {
     identity_domain: Option<String>,
 
     #[command(flatten)]
-    api: ClusterArgs,
+    api: ApiFlags,
 
     /// Namespace of the service account [default: that of the context, or of the token]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
@@ -181,7 +182,7 @@ impl<'a> IdentityRequest<'a> {
         let namespace = namespace
             .or_else(|| of_token.as_ref().map(|account| account.namespace.clone()))
             .or_else(|| of_context().map(|namespace| namespace.to_string()));
-        let name = account.clone().or_else(|| of_token.map(|account| account.name));
+        let name = account_name(account)?.or_else(|| of_token.map(|account| account.name));
         match (namespace, name) {
             (Some(namespace), Some(name)) => Ok(Account { namespace, name }),
             (_, None) => bail!(
@@ -255,6 +256,22 @@ impl<'a> IdentityRequest<'a> {
     }
 }
 
+/// The name of a service account in the words of the command line, if there is one.
+fn account_name(words: &[String]) -> anyhow::Result<Option<String>> {
+    const KIND: [&str; 3] = ["sa", "serviceaccount", "serviceaccounts"];
+    let is_kind = |word: &str| KIND.iter().any(|own| own.eq_ignore_ascii_case(word));
+    let name = match words {
+        [] => return Ok(None),
+        [word] => match word.split_once('/') {
+            Some((kind, name)) if is_kind(kind) => name,
+            Some(_) | None => word,
+        },
+        [kind, name] if is_kind(kind) => name,
+        [..] => return Err(wrong_use("one service account can be named: NAME, or sa NAME")),
+    };
+    Ok(Some(name.to_owned()))
+}
+
 fn table(written: &WrittenIdentity, paint: Paint) -> String {
     let WrittenIdentity { identity, until, files } = written;
     format!(
@@ -264,4 +281,23 @@ fn table(written: &WrittenIdentity, paint: Paint) -> String {
         files.key.display(),
         files.roots.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::account_name;
+
+    #[test]
+    fn a_service_account_is_named_alone_or_with_its_kind() {
+        let name = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            account_name(&words).ok()
+        };
+        let web = Some(Some("web".to_owned()));
+        for words in [&["web"][..], &["sa/web"], &["serviceaccount/web"], &["sa", "web"]] {
+            assert_eq!(name(words), web, "{words:?}");
+        }
+        assert_eq!(name(&[]), Some(None));
+        assert_eq!(name(&["web", "api"]), None);
+    }
 }

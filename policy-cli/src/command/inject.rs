@@ -1,7 +1,7 @@
 //! `portcullis inject`.
 
 use crate::inject::{ManifestInput, Task, manifests};
-use crate::inputs::inputs;
+use crate::inputs::{KubectlInputFlags, inputs};
 use crate::output::{self, Paint};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -38,15 +38,18 @@ Examples:
 )]
 pub(crate) struct InjectArgs {
     /// Manifests: files, or folders with all manifests in them; `-` is standard input
-    #[arg(value_name = "FILE", required_unless_present = "filename")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["filename", "kustomize"])]
     files: Vec<PathBuf>,
 
     /// The same, as kubectl takes it; may be repeated
     #[arg(short = 'f', long, value_name = "FILE")]
     filename: Vec<PathBuf>,
 
+    #[command(flatten)]
+    kubectl: KubectlInputFlags,
+
     /// Take the sidecar out instead: of manifests that this command injected, what they were before
-    #[arg(long, conflicts_with_all = ["set", "kind"])]
+    #[arg(long, conflicts_with_all = ["set", "kind", "linkerd_inject"])]
     uninject: bool,
 
     /// Write the sidecar into the pod template of this kind too, `Kind` or `kind.group`; may be repeated.
@@ -54,6 +57,11 @@ pub(crate) struct InjectArgs {
     /// because what handles them may refuse or drop a sidecar
     #[arg(long, value_name = "KIND")]
     kind: Vec<String>,
+
+    /// `linkerd.io/inject: enabled` asks for this sidecar, too. Without the flag a pod that has no other
+    /// annotation about injection is left to Linkerd's injector
+    #[arg(long)]
+    linkerd_inject: bool,
 
     /// Default of a setting that manifests may annotate: the annotation's name after `portcullis.dev/`,
     /// and its value; may be repeated
@@ -106,11 +114,18 @@ pub(crate) fn run(args: &InjectArgs) -> anyhow::Result<ExitCode> {
         outbound: OutboundSettings::default(),
     };
     let paths = [&args.files[..], &args.filename[..]].concat();
-    let inputs = inputs(&paths, "inject - | kubectl apply -f -")?;
+    let reader = "inject - | kubectl apply -f -";
+    args.kubectl.refuse_kustomization(reader)?;
+    let inputs = inputs(&paths, reader)?;
     let sources: Vec<Vec<ManifestInput>> =
         inputs.iter().map(read).collect::<anyhow::Result<_>>()?;
     let sources: Vec<ManifestInput> = sources.into_iter().flatten().collect();
-    let task = Task { settings, kinds: args.kind.clone(), uninject: args.uninject };
+    let task = Task {
+        settings,
+        kinds: args.kind.clone(),
+        uninject: args.uninject,
+        reads_linkerd: args.linkerd_inject,
+    };
     let injected = manifests(&sources, &task);
     let (paint, mut err) = (Paint::stderr(), std::io::stderr());
     for warning in &injected.warnings {

@@ -1,6 +1,7 @@
 //! `portcullis preflight`.
 
 use super::block_on;
+use crate::cluster::api_flags::ApiFlags;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::diagnostics::exit::{print_report, report_unreachable};
 use crate::diagnostics::report::DiagnosticsReport;
@@ -9,7 +10,6 @@ use crate::preflight::Release;
 use crate::preflight::read::findings;
 use clap::Args;
 use ipnet::IpNet;
-use policy_controller::args::ClusterArgs;
 use policy_core::address::parse_block;
 use policy_engine::ControllerConfig;
 use std::process::ExitCode;
@@ -50,7 +50,7 @@ pub(crate) struct PreflightArgs {
     deny_warnings: bool,
 
     #[command(flatten)]
-    api: ClusterArgs,
+    api: ApiFlags,
 
     /// Namespace for the control plane
     #[arg(long, value_name = "NAMESPACE", default_value = "portcullis", value_parser = crate::cluster::namespace)]

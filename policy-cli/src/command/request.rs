@@ -120,7 +120,8 @@ struct NoResponse {
     error: String,
 }
 
-fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+/// Reads `name: value`.
+pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text.split_once(':').ok_or("write `name: value`")?;
     let name = name.trim().parse::<HeaderName>().map_err(|error| error.to_string())?;
     let value = HeaderValue::from_str(value.trim()).map_err(|error| error.to_string())?;

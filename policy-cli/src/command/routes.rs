@@ -67,13 +67,14 @@ enum RoutesFormat {
 pub(crate) fn run(args: &RoutesArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
         let inventory = Inventory::read(&args.inventory, &args.controller, "routes").await?;
-        inventory.print_notes();
-        let report = report(&inventory, args.host.as_ref())?;
+        let report = report(&inventory, args.host.as_ref());
+        let report = report.inspect_err(|_| inventory.print_notes())?;
         match args.output {
             RoutesFormat::Text => output::text(&report.text(Paint::stdout()))?,
             RoutesFormat::Json => output::print(output::Format::Json, &report, |_| String::new())?,
             RoutesFormat::Mermaid => output::text(&mermaid::flowchart(&report))?,
         }
+        inventory.print_notes();
         Ok(ExitCode::SUCCESS)
     })
 }

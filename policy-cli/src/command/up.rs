@@ -2,7 +2,7 @@
 
 use super::block_on;
 use crate::cluster::settings::{CONTROL_PLANE, of_chart};
-use crate::inputs::inputs;
+use crate::inputs::{KubectlInputFlags, inputs};
 use crate::local_mesh::addresses::SUBNET;
 use crate::local_mesh::subnet;
 use crate::output::{Format, Paint};
@@ -47,12 +47,15 @@ Examples:
 )]
 pub(crate) struct UpArgs {
     /// Directories of manifests (YAML or JSON, any layout), files, or `-` for standard input
-    #[arg(value_name = "PATH", required_unless_present = "filename")]
+    #[arg(value_name = "PATH", required_unless_present_any = ["filename", "kustomize"])]
     paths: Vec<PathBuf>,
 
     /// The same, as kubectl takes it; may be repeated
     #[arg(short = 'f', long, value_name = "PATH")]
     filename: Vec<PathBuf>,
+
+    #[command(flatten)]
+    kubectl: KubectlInputFlags,
 
     /// Default policy of the cluster
     #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated", value_parser = policy)]
@@ -95,6 +98,7 @@ fn policy(name: &str) -> Result<DefaultPolicy, String> {
 
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
     let paths = [args.paths, args.filename].concat();
+    args.kubectl.refuse_kustomization("up -")?;
     let inputs = inputs(&paths, "up -")?;
     let loopback = Ipv4Net::new(Ipv4Addr::new(127, 0, 0, 0), 8)?;
     if let Some(subnet) = args.subnet

@@ -1,13 +1,13 @@
 //! `portcullis version`.
 
 use super::block_on;
+use crate::cluster::api_flags::ApiFlags;
 use crate::cluster::controller::ControlPlaneFlags;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::output::{self, Format, Paint};
 use crate::version::read::read;
 use crate::version::report::VersionReport;
 use clap::Args;
-use policy_controller::args::ClusterArgs;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ Examples:
 )]
 pub(crate) struct VersionArgs {
     /// Show only the version of this program, without a cluster
-    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "namespace"])]
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "namespace", "user"])]
     client: bool,
 
     #[command(flatten)]
-    api: ClusterArgs,
+    api: ApiFlags,
 
     /// Count only the sidecars of this namespace [default: of every namespace]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]

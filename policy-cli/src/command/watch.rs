@@ -1,6 +1,7 @@
 //! `portcullis watch`.
 
 use super::block_on;
+use crate::cluster::api_flags::ApiFlags;
 use crate::cluster::connect::{
     AuthorizedChannel, ControllerFlags, connect_in_cluster, connect_local,
 };
@@ -9,7 +10,6 @@ use crate::expect::WorkloadPort;
 use crate::output::{self, Format, Paint};
 use anyhow::{Context, bail};
 use clap::Args;
-use policy_controller::args::ClusterArgs;
 use policy_core::WorkloadKind;
 use policy_core::feature::Feature;
 use policy_engine::view::PolicyView;
@@ -61,7 +61,7 @@ pub(crate) struct WatchArgs {
     target: PodPort,
 
     #[command(flatten)]
-    api: ClusterArgs,
+    api: ApiFlags,
 
     /// Namespace of the pod, unless the port includes it [default: that of the context]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
@@ -115,6 +115,8 @@ impl FromStr for PodPort {
         let wrong = || format!("`{text}` is not POD:PORT or NAMESPACE/POD:PORT");
         let (workload, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let (namespace, name) = match workload.split_once('/') {
+            // As `kubectl` names it; a namespace of this name is given by -n.
+            Some((kind, name)) if policy_crds::Kind::Pod.is_called(kind) => (None, name),
             Some((namespace, name)) => (Some(namespace), name),
             None => (None, workload),
         };
@@ -347,6 +349,7 @@ mod tests {
         };
         assert_eq!("web-0:80".parse(), Ok(target(None)));
         assert_eq!("shop/web-0:80".parse(), Ok(target(Some("shop"))));
+        assert_eq!("po/web-0:80".parse(), Ok(target(None)));
         for wrong in ["web-0", "/web-0:80", "a/b/c:80", ":80", "web-0:0", "web-0:http"] {
             assert!(wrong.parse::<PodPort>().is_err(), "{wrong}");
         }

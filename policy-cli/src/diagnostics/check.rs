@@ -87,6 +87,8 @@ checks! {
     NetworkPolicies = "network-policies" in Beside,
     /// A load balancer in the node's kernel that chooses endpoints before the sidecar.
     SocketBalancer = "socket-balancer" in Beside,
+    /// Releases whose removal would delete definitions in use.
+    DefinitionOwners = "definition-owners" in Beside,
     /// Leftovers of an earlier installation.
     Leftovers = "leftovers" in Beside,
     /// The controller's replicas are ready.

@@ -1,8 +1,14 @@
 //! Checks that the CRDs of policies are served, in a version that is read.
 
 use super::check::Check;
+use super::fetch::{FetchResult, get};
 use super::result::{CheckResult, abbreviated};
+use crate::cluster::Cluster;
+use futures_util::future::join_all;
 use policy_crds::Kind;
+use serde_json::Value;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// The group of Gateway API.
 const GATEWAY: &str = "gateway.networking.k8s.io";
@@ -19,6 +25,15 @@ pub(crate) const GATEWAY_HINT: &str = "install the standard channel of Gateway A
 
 /// A kind, and the version in which it is served; `None`: it is not.
 pub(crate) type ServedKind = (Kind, Option<&'static str>);
+
+/// CRDs that the chart would install and that exist already.
+pub(crate) async fn installed(cluster: &Cluster) -> FetchResult<Vec<Value>> {
+    let ours = Kind::watched().filter(|kind| kind.spec().is_defined_here());
+    let names = ours.map(|kind| format!("{}.{}", kind.plural(), kind.group()));
+    let reads = names.map(|name| async move { get(&cluster.client, DEFINITIONS, &name).await });
+    let found: FetchResult<Vec<Option<Value>>> = join_all(reads).await.into_iter().collect();
+    Ok(found?.into_iter().flatten().collect())
+}
 
 /// Checks that the CRDs of the chart are served.
 pub(crate) fn definitions(served: &[ServedKind]) -> Vec<CheckResult> {
@@ -43,8 +58,10 @@ pub(crate) fn definitions(served: &[ServedKind]) -> Vec<CheckResult> {
         findings.push(CheckResult::fail(
             check,
             format!("not served: {}", abbreviated(&names(&policy))),
-            "`helm upgrade` with crds.policy=true installs them; where others installed the \
-             definitions, theirs lack a version that is read here",
+            "where the release has them, `helm get manifest portcullis --namespace portcullis | \
+             kubectl apply --server-side --force-conflicts -f -`, twice, brings them back, and `helm \
+             upgrade` with crds.policy=true installs them where it has not; where others installed \
+             the definitions, theirs lack a version that is read here",
         ));
     }
     if !others.is_empty() {

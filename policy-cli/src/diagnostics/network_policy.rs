@@ -48,7 +48,11 @@ pub(crate) fn selects<'a>(
     concerns && spec.pod_selector.as_ref().is_none_or(|selector| matches(selector, label))
 }
 
-fn matches<'a>(selector: &LabelSelector, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+/// True if labels meet a selector. `label` returns the value of a label.
+pub(crate) fn matches<'a>(
+    selector: &LabelSelector,
+    label: impl Fn(&str) -> Option<&'a str>,
+) -> bool {
     let mut labels = selector.match_labels.iter().flatten();
     let mut expressions = selector.match_expressions.iter().flatten();
     labels.all(|(key, value)| label(key) == Some(value))
@@ -81,7 +85,8 @@ pub(crate) fn admits(policy: &NetworkPolicy, direction: Direction, port: u16, na
     }
 }
 
-fn includes(admitted: &NetworkPolicyPort, port: u16, name: &str) -> bool {
+/// True if an admitted port is this TCP port, which has this name in the pod that receives.
+pub(crate) fn includes(admitted: &NetworkPolicyPort, port: u16, name: &str) -> bool {
     if admitted.protocol.as_deref().is_some_and(|protocol| protocol != "TCP") {
         return false;
     }

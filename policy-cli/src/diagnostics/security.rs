@@ -2,24 +2,19 @@
 
 use super::check::Check;
 use super::fetch::FetchResult;
-use super::metadata::{label, name};
+use super::installed_injector::InstalledInjector;
+use super::metadata::name;
 use super::result::CheckResult;
-use policy_webhooks::injector::{INJECT_LABEL, NamespaceContext, is_exempt};
+use policy_webhooks::injector::{
+    ENFORCE_LABEL, INJECT_LABEL, LINKERD_INJECT, NamespaceContext, pod_security_refusal,
+};
 use serde_json::Value;
 
-/// Label with the enforced Pod Security level.
-const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
-
-/// Levels that forbid NET_ADMIN and NET_RAW.
-const RESTRICTING_LEVELS: [&str; 2] = ["baseline", "restricted"];
-
-/// Checks the namespaces that request sidecars of this injector, according to `requests_injection`,
-/// and those that are `named`. `control_plane` is the control plane's namespace.
+/// Checks the namespaces that ask `injector` for sidecars, and those that are `named`.
 pub(crate) fn pod_security(
     namespaces: &FetchResult<Vec<Value>>,
     named: &[String],
-    control_plane: &str,
-    requests_injection: impl Fn(&Value) -> bool,
+    injector: InstalledInjector<'_>,
 ) -> Vec<CheckResult> {
     let check = Check::PodSecurity;
     let namespaces = match namespaces {
@@ -29,8 +24,8 @@ pub(crate) fn pod_security(
     let is_named = |namespace: &Value| named.iter().any(|n| n == name(namespace));
     let (excluded, selected): (Vec<&Value>, Vec<&Value>) = namespaces
         .iter()
-        .filter(|namespace| requests_injection(namespace) || is_named(namespace))
-        .partition(|namespace| is_excluded(namespace, control_plane));
+        .filter(|namespace| injector.is_asked_by(namespace) || is_named(namespace))
+        .partition(|namespace| injector.leaves_alone(namespace));
     let mut findings: Vec<CheckResult> =
         selected.iter().filter_map(|it| denied_by_level(it)).collect();
     findings.extend(excluded.into_iter().filter(|it| is_named(it)).map(|namespace| {
@@ -60,36 +55,23 @@ pub(crate) fn pod_security(
     findings
 }
 
-/// True if the injector ignores the pods of a namespace. `control_plane` is the control plane's.
-pub(crate) fn is_excluded(namespace: &Value, control_plane: &str) -> bool {
-    NamespaceContext::of(namespace).is_none_or(|around| is_exempt(&around, control_plane))
-}
-
-/// True if a namespace requests sidecars and may get them. `control_plane` is the control plane's.
-pub(crate) fn requests_injection(namespace: &Value, control_plane: &str) -> bool {
-    let requests_injection =
-        NamespaceContext::of(namespace).is_some_and(|around| around.is_enabled());
-    requests_injection && !is_excluded(namespace, control_plane)
-}
-
-/// True if a namespace requests sidecars by this project's annotation or label. Beside Linkerd's
-/// injector, Linkerd's annotation requests Linkerd's proxy.
-pub(crate) fn requests_injection_here(namespace: &Value, control_plane: &str) -> bool {
-    let Some(mut around) = NamespaceContext::of(namespace) else { return false };
-    around.annotations.retain(|name, _| name == INJECT_LABEL);
-    around.is_enabled() && !is_excluded(namespace, control_plane)
+/// True if a namespace had sidecars by `linkerd.io/inject` alone, which asks Linkerd's injector: the label
+/// that was written for it is what asks for them now.
+pub(crate) fn asked_by_linkerds_annotation(namespace: &Value, control_plane: &str) -> bool {
+    let injector = InstalledInjector { home: control_plane, reads_linkerd: false };
+    let Some(around) = injector.context(namespace) else { return false };
+    let has_own = around.annotations.contains_key(INJECT_LABEL);
+    let asks = around.annotations.get(LINKERD_INJECT).is_some_and(|answer| answer == "enabled");
+    asks && !has_own && injector.is_asked_by(namespace)
 }
 
 fn denied_by_level(namespace: &Value) -> Option<CheckResult> {
-    let level = label(namespace, ENFORCE).filter(|level| RESTRICTING_LEVELS.contains(level))?;
+    let refusal = pod_security_refusal(&NamespaceContext::of(namespace)?)?;
     let namespace = name(namespace);
     Some(CheckResult::fail(
         Check::PodSecurity,
-        format!(
-            "namespace {namespace} enforces Pod Security `{level}`, which refuses every injected \
-             pod: its init container needs NET_ADMIN and NET_RAW"
-        ),
-        format!("`kubectl label namespace {namespace} {ENFORCE}=privileged --overwrite`"),
+        refusal.message,
+        format!("`kubectl label namespace {namespace} {ENFORCE_LABEL}=privileged --overwrite`"),
     ))
 }
 
@@ -103,12 +85,13 @@ mod tests {
 
     fn namespace(name: &str, inject: &str, level: &str) -> Value {
         json!({"kind": "Namespace", "metadata": {"name": name,
-            "annotations": {"portcullis.dev/inject": inject}, "labels": {ENFORCE: level}}})
+            "annotations": {"portcullis.dev/inject": inject}, "labels": {ENFORCE_LABEL: level}}})
     }
 
     fn check(all: &FetchResult<Vec<Value>>, named: &[&str]) -> Vec<CheckResult> {
         let named: Vec<String> = named.iter().map(ToString::to_string).collect();
-        pod_security(all, &named, "mesh", |namespace| requests_injection(namespace, "mesh"))
+        let injector = InstalledInjector { home: "mesh", reads_linkerd: false };
+        pod_security(all, &named, injector)
     }
 
     #[test]
@@ -146,20 +129,5 @@ mod tests {
         let named = check(&all, &["out"]);
         let expected = "namespace out gets no sidecars: the injector leaves it alone";
         assert_eq!(summaries(&named), [(CheckOutcome::Warn, expected)]);
-    }
-
-    #[test]
-    fn beside_linkerds_injector_its_annotation_asks_for_its_proxy() {
-        let of = |annotations: Value, labels: Value| {
-            let metadata = json!({"name": "shop", "annotations": annotations, "labels": labels});
-            let namespace = json!({"kind": "Namespace", "metadata": metadata});
-            (requests_injection(&namespace, "mesh"), requests_injection_here(&namespace, "mesh"))
-        };
-        let (theirs, ours) =
-            (json!({"linkerd.io/inject": "enabled"}), json!({"portcullis.dev/inject": "enabled"}));
-        assert_eq!(of(theirs, json!({})), (true, false));
-        assert_eq!(of(ours.clone(), json!({})), (true, true));
-        assert_eq!(of(json!({}), ours), (true, true));
-        assert_eq!(of(json!({}), json!({})), (false, false));
     }
 }

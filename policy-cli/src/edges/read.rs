@@ -6,6 +6,7 @@ use super::progress::Progress;
 use super::report::{EdgeOrigin, EdgesReport};
 use crate::cluster::{Cluster, pod_http};
 use futures_util::StreamExt;
+use policy_crds::LabelSelector;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -24,8 +25,9 @@ const AT_ONCE: usize = 16;
 pub(crate) async fn read(
     cluster: &Cluster,
     target: Option<&EdgesTarget>,
+    selector: Option<&LabelSelector>,
 ) -> anyhow::Result<EdgesReport> {
-    let pods = pods(cluster, target).await?;
+    let pods = pods(cluster, target, selector).await?;
     let asked = pods.iter().filter(|pod| pod.problem().is_none()).count();
     let mut progress = Progress::stderr(asked);
     let answers = futures_util::stream::iter(pods).map(|pod| async move {

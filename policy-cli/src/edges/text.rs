@@ -2,13 +2,13 @@
 
 use super::report::{Edge, EdgeFailure, EdgeOrigin, EdgePeer, EdgesReport, SidecarSource};
 use crate::diagnostics::result::abbreviated;
-use crate::output::{self, Paint};
+use crate::output::{self, Paint, WideFormat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 impl EdgesReport {
     /// The tables.
-    pub(crate) fn text(&self, paint: Paint) -> String {
+    pub(crate) fn text(&self, paint: Paint, format: WideFormat) -> String {
         let mut text = format!("{}\n\n", paint.dim(&self.source.to_string()));
         let known: Vec<_> = self.pods.iter().filter(|pod| pod.problem.is_none()).collect();
         let (asked, all) = (known.len(), self.pods.len());
@@ -22,7 +22,7 @@ impl EdgesReport {
         }
         if asked > 0 {
             text.push('\n');
-            text.push_str(&self.tables(paint));
+            text.push_str(&self.tables(paint, format));
         }
         text
     }
@@ -59,14 +59,27 @@ impl EdgesReport {
         }
     }
 
-    fn tables(&self, paint: Paint) -> String {
+    /// The end of the identities of the mesh, which the pods that were asked have; empty if none is known.
+    fn suffix(&self) -> &str {
+        let own = self.pods.iter().filter_map(|pod| pod.identity.as_deref());
+        let mut ends = own.filter_map(|identity| identity.split_once(".serviceaccount.identity."));
+        ends.next().map_or("", |(_, end)| end)
+    }
+
+    fn tables(&self, paint: Paint, format: WideFormat) -> String {
         if self.edges.is_empty() && self.failures.is_empty() {
             return "no connections in the last ten minutes\n".to_owned();
         }
         let mut text = String::new();
         if !self.edges.is_empty() {
             let header = ["TO", "PODS OF", "TLS", "IDENTITY", "OPEN", "OPENED", "SENT", "RECEIVED"];
-            let rows = self.edges.iter().map(|it| (&it.from, edge(it)));
+            let suffix = self.suffix();
+            let rows = self.edges.iter().map(|it| {
+                let mut row = edge(it);
+                let [_, _, _, identity, ..] = &mut row;
+                *identity = format.identities(identity, suffix);
+                (&it.from, row)
+            });
             text.push_str(&self.table(header, rows));
         }
         if !self.failures.is_empty() {

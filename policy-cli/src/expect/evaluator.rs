@@ -4,19 +4,16 @@ use super::burst::{self, Decided};
 use super::client_endpoint::ClientResolver;
 use super::effects;
 use super::error::ExpectError;
-use super::expectation::{ClientTls, Expectation, Expectations, Version};
+use super::expectation::{Expectation, Expectations, Version};
 use super::rate_limits::RateLimits;
 use super::report::Report;
 use crate::local_mesh::apply_defaults;
+use crate::sidecar_view::{self, ClientTls, Outgoing, carries_http, target, tls, version_fits};
 use crate::verdict::DecisionSummary;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use policy_core::{
-    Connection, Decision, Denied, Evaluator, Identity, Memo, PathHandling, Protocol, RequestView,
-    ServerPolicy, TargetFault, Tls, canonical_target, fold_mapped,
-};
+use policy_core::{Connection, Decision, Denied, Evaluator, Memo, RequestView, Tls, fold_mapped};
 use policy_crds::Object;
-use policy_enforce::headers::clean_request;
 use policy_engine::source::directory::load;
 use policy_engine::{Compiled, ControllerConfig, compile_objects};
 use std::path::Path;
@@ -87,44 +84,20 @@ fn evaluate(
         .ok_or_else(|| invalid("it was never decided".to_owned()))
 }
 
-/// TLS as a sidecar sees it. Opaque ports do not look for it, and TLS for the application is seen
-/// only as passed through. A TLS port expects TLS of the application, which no client here speaks
-/// inside the mesh's.
-fn tls<'a>(policy: &ServerPolicy, tls: ClientTls, identity: Option<&'a Identity>) -> Tls<'a> {
-    match (policy.protocol, tls) {
-        (Protocol::Opaque, _) | (_, ClientTls::None) | (Protocol::Tls, ClientTls::Mesh) => {
-            Tls::Absent
-        }
-        (_, ClientTls::Mesh) => Tls::Terminated(identity),
-        (_, ClientTls::Passthrough) => Tls::Passthrough,
-    }
-}
-
-/// The head of an expectation's request, cleaned as the sidecar cleans it before it looks at it.
+/// The head of an expectation's request, as the sidecar looks at it.
 fn request(expectation: &Expectation) -> Result<Option<Parts>, String> {
     let Some((method, target)) = expectation.request() else { return Ok(None) };
     let host = expectation.host.clone().unwrap_or_else(|| host(expectation));
-    let h2 = expectation.grpc.is_some() || expectation.version == Version::H2;
-    let (mut head, ()) = http::Request::new(()).into_parts();
-    head.method = method.parse().map_err(|_| format!("`{method}` is not a method"))?;
-    head.headers = headers(expectation)?;
-    head.version = if h2 { http::Version::HTTP_2 } else { http::Version::HTTP_11 };
-    head.uri = if h2 {
-        format!("http://{host}{target}").parse()
-    } else {
-        head.headers.insert(
-            http::header::HOST,
-            HeaderValue::try_from(&host).map_err(|error| format!("host: {error}"))?,
-        );
-        target.parse()
-    }
-    .map_err(|error| format!("`{target}` cannot be sent: {error}"))?;
-    if expectation.grpc.is_some() {
-        let grpc = HeaderValue::from_static("application/grpc");
-        head.headers.insert(http::header::CONTENT_TYPE, grpc);
-    }
-    clean_request(&mut head, expectation.tls() == ClientTls::Mesh);
-    Ok(Some(head))
+    let outgoing = Outgoing {
+        method,
+        target: &target,
+        host: &host,
+        headers: headers(expectation)?,
+        h2: expectation.grpc.is_some() || expectation.version == Version::H2,
+        grpc: expectation.grpc.is_some(),
+        meshed: expectation.tls() == ClientTls::Mesh,
+    };
+    sidecar_view::head(outgoing).map(Some)
 }
 
 /// Default host of an expectation.
@@ -186,22 +159,4 @@ fn decide(
     }
     let expected = (expectation.timeouts.as_ref(), expectation.received.as_ref());
     (summary, effects::contradictions(expected, policy, &decision, &view))
-}
-
-/// Passed-through TLS is not read, and opaque and TLS ports carry bytes.
-fn carries_http(policy: &ServerPolicy, connection: &Connection<'_>) -> bool {
-    policy.protocol.is_http() && connection.tls != Tls::Passthrough
-}
-
-/// Meshed clients may carry HTTP/1 in HTTP/2, as sidecars do.
-fn version_fits(protocol: Protocol, version: http::Version, meshed: bool) -> bool {
-    match protocol {
-        Protocol::Http1 => meshed || version != http::Version::HTTP_2,
-        Protocol::Http2 | Protocol::Grpc => version == http::Version::HTTP_2,
-        Protocol::Detect { .. } | Protocol::Opaque | Protocol::Tls => true,
-    }
-}
-
-fn target(paths: PathHandling, request: &Parts) -> Result<policy_core::Target<'_>, TargetFault> {
-    canonical_target(&request.method, &request.uri, request.version, &request.headers, paths)
 }

@@ -8,6 +8,7 @@ use super::header_values::HeaderValues;
 use super::received::ExpectedArrival;
 use super::response::ExpectedResponse;
 use super::workload_port::WorkloadPort;
+use crate::sidecar_view::ClientTls;
 use crate::verdict::Verdict;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -103,18 +104,6 @@ pub struct Client {
     pub node: bool,
     /// TLS; absent: `mesh` with an identity, else `none`.
     pub tls: Option<ClientTls>,
-}
-
-/// The TLS of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ClientTls {
-    /// Plaintext.
-    None,
-    /// For the sidecar, which terminates it; without an identity if `from` names none.
-    Mesh,
-    /// For the application, which the sidecar passes through.
-    Passthrough,
 }
 
 impl Expectations {

@@ -14,11 +14,12 @@ use super::webhook_configurations::webhook_configurations;
 use super::webhook_probe::evaluate;
 use crate::diagnostics::check::Check;
 use crate::diagnostics::clock::clock;
+use crate::diagnostics::definition_owners::definition_owners;
 use crate::diagnostics::definitions::{definitions, gateway_api};
 use crate::diagnostics::fetch::FetchError;
 use crate::diagnostics::pod_networks::pod_networks;
 use crate::diagnostics::result::CheckResult;
-use crate::diagnostics::security::{pod_security, requests_injection};
+use crate::diagnostics::security::pod_security;
 use crate::diagnostics::server;
 use crate::version::pod_version::of_sidecar;
 use serde_json::Value;
@@ -31,23 +32,23 @@ pub(crate) fn run_checks(snapshot: &Snapshot) -> Vec<CheckResult> {
         gateway_api(&snapshot.kinds),
     ];
     all.extend(definitions(&snapshot.kinds));
+    all.push(definition_owners(&snapshot.definitions, &snapshot.linkerd_releases));
     control_plane(snapshot, &mut all);
     webhooks(snapshot, &mut all);
     certificates(snapshot, &mut all);
     if snapshot.has_injector() {
-        let requests_injection = |namespace: &Value| requests_injection(namespace, &snapshot.home);
-        all.extend(pod_security(&snapshot.namespaces, &[], &snapshot.home, requests_injection));
+        all.extend(pod_security(&snapshot.namespaces, &[], snapshot.injector()));
         all.extend(failed_create(
             &snapshot.refused,
             &snapshot.created,
             &snapshot.namespaces,
-            &snapshot.home,
+            snapshot.injector(),
         ));
     } else {
         all.push(CheckResult::pass(Check::PodSecurity, "the injector is disabled"));
     }
-    all.push(missing(&snapshot.namespaces, &snapshot.pods, &snapshot.home));
-    all.push(not_ready(&snapshot.pods));
+    all.push(missing(&snapshot.namespaces, &snapshot.pods, snapshot.injector()));
+    all.extend(not_ready(&snapshot.pods));
     let networks = snapshot.looked_up_networks();
     let has_sidecar = |pod: &Value| of_sidecar(pod).is_some();
     all.push(pod_networks(&snapshot.pods, networks.as_deref(), has_sidecar));
@@ -95,7 +96,7 @@ fn certificates(snapshot: &Snapshot, all: &mut Vec<CheckResult>) {
     all.extend(certificate(&snapshot.webhooks, snapshot.secret.as_ref(), snapshot.now()));
     all.push(roots(&snapshot.roots, snapshot.now()));
     if snapshot.has_issuer() {
-        let Snapshot { roots, all_roots, namespaces, home, .. } = snapshot;
-        all.extend(in_namespaces(roots, all_roots, namespaces, home));
+        let Snapshot { roots, all_roots, namespaces, .. } = snapshot;
+        all.extend(in_namespaces(roots, all_roots, namespaces, snapshot.injector()));
     }
 }

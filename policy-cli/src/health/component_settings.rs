@@ -27,6 +27,8 @@ pub(super) struct ControllerSettings {
     pub(super) outbound: bool,
     /// The injector's MutatingWebhookConfiguration; `None`: the injector is not served.
     pub(super) injector: Option<String>,
+    /// True if `linkerd.io/inject` asks the injector, too.
+    pub(super) reads_linkerd: bool,
     /// True if it tells sidecars what addresses lead to.
     pub(super) discovery: bool,
     /// The networks whose addresses sidecars look up; `None`: it answers nobody.
@@ -53,6 +55,7 @@ impl Default for ControllerSettings {
             webhook: Some(WEBHOOK_CONFIGURATION.to_owned()),
             outbound: false,
             injector: Some(INJECTOR_CONFIGURATION.to_owned()),
+            reads_linkerd: false,
             discovery: true,
             looked_up: ControllerConfig::default().looked_up_networks().map(<[_]>::to_vec),
             beside: false,
@@ -132,6 +135,7 @@ fn of_settings(settings: Settings, home: &str) -> ControllerSettings {
         webhook,
         outbound: cluster.admission.as_ref().is_some_and(|it| it.linkerd_compatible),
         injector: cluster.injector.as_ref().map(|injector| injector.configuration.clone()),
+        reads_linkerd: cluster.injector.as_ref().is_some_and(|injector| injector.reads_linkerd),
         discovery: cluster.watches.discovery,
         looked_up,
         beside: cluster.redirector.is_some(),

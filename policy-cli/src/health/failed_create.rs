@@ -3,22 +3,22 @@
 
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::installed_injector::InstalledInjector;
 use crate::diagnostics::metadata::text;
 use crate::diagnostics::result::CheckResult;
-use crate::diagnostics::security::requests_injection;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Owner of a pod that could not be created: namespace, kind and name.
 type Owner<'a> = (&'a str, &'a str, &'a str);
 
-/// Finds `FailedCreate` Events that no `SuccessfulCreate` of the same owner followed. `home` is the
-/// control plane's namespace.
+/// Finds `FailedCreate` Events that no `SuccessfulCreate` of the same owner followed, in namespaces
+/// that ask `injector`.
 pub(super) fn failed_create(
     failed: &FetchResult<Vec<Value>>,
     created: &FetchResult<Vec<Value>>,
     namespaces: &FetchResult<Vec<Value>>,
-    home: &str,
+    injector: InstalledInjector<'_>,
 ) -> Vec<CheckResult> {
     let check = Check::Refused;
     let (failed, created, namespaces) = match (failed, created, namespaces) {
@@ -30,7 +30,7 @@ pub(super) fn failed_create(
     let is_asking = |event: &Value| {
         let wanted = text(event, "/involvedObject/namespace");
         namespaces.iter().any(|namespace| {
-            text(namespace, "/metadata/name") == wanted && requests_injection(namespace, home)
+            text(namespace, "/metadata/name") == wanted && injector.is_asked_by(namespace)
         })
     };
     let succeeded = newest(created.iter());
@@ -86,6 +86,11 @@ fn time(event: &Value) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn injector(home: &str) -> InstalledInjector<'_> {
+        InstalledInjector { home, reads_linkerd: false }
+    }
+
     use crate::diagnostics::fetch::FetchError;
     use crate::diagnostics::result::CheckOutcome;
     use serde_json::json;
@@ -101,7 +106,7 @@ mod tests {
             "annotations": {"portcullis.dev/inject": "enabled"}}});
         let namespaces = Ok(vec![namespace]);
         let of = |failed: Vec<Value>, created: Vec<Value>| {
-            let all = failed_create(&Ok(failed), &Ok(created), &namespaces, "mesh");
+            let all = failed_create(&Ok(failed), &Ok(created), &namespaces, injector("mesh"));
             all.into_iter().map(|finding| finding.outcome).collect::<Vec<_>>()
         };
         let secured = "pods \"web-\" is forbidden: violates PodSecurity \"baseline:latest\"";
@@ -114,7 +119,7 @@ mod tests {
         assert_eq!(of(vec![event("other", "10:00", secured)], mended), [CheckOutcome::Fail]);
         let unread = Err(FetchError::Failed("no".to_owned()));
         assert_eq!(
-            failed_create(&unread, &Ok(vec![]), &namespaces, "mesh")[0].outcome,
+            failed_create(&unread, &Ok(vec![]), &namespaces, injector("mesh"))[0].outcome,
             CheckOutcome::Unknown
         );
     }
@@ -125,7 +130,7 @@ mod tests {
         let of = |annotations: Value, labels: Value, home: &str| {
             let metadata = json!({"name": "shop", "annotations": annotations, "labels": labels});
             let namespaces = Ok(vec![json!({"kind": "Namespace", "metadata": metadata})]);
-            failed_create(&failed, &Ok(vec![]), &namespaces, home)[0].outcome
+            failed_create(&failed, &Ok(vec![]), &namespaces, injector(home))[0].outcome
         };
         let requests_injection = json!({"portcullis.dev/inject": "enabled"});
         let out = json!({"config.linkerd.io/admission-webhooks": "disabled"});

@@ -2,16 +2,16 @@
 //! server calls the webhook.
 
 use crate::diagnostics::fetch::{FetchError, FetchResult};
+use crate::diagnostics::installed_injector::InstalledInjector;
 use crate::diagnostics::metadata::name;
-use crate::diagnostics::security::{is_excluded, requests_injection};
 use serde_json::Value;
 
 /// Selects a namespace for which the API server calls the webhook: one of those that are `watched`,
-/// else one that requests sidecars, else `default`, else any. `home` is the control plane's.
+/// else one that requests sidecars, else `default`, else any. `injector` is the installed one.
 pub(super) fn probe_namespace(
     namespaces: &FetchResult<Vec<Value>>,
     watched: Option<&[String]>,
-    home: &str,
+    injector: InstalledInjector<'_>,
 ) -> FetchResult<String> {
     let all = namespaces.as_deref().unwrap_or_default();
     let is_watched = |namespace: &Value| {
@@ -19,9 +19,9 @@ pub(super) fn probe_namespace(
     };
     let ending = |namespace: &Value| namespace.pointer("/metadata/deletionTimestamp").is_some();
     let fit = |namespace: &&Value| {
-        is_watched(namespace) && !is_excluded(namespace, home) && !ending(namespace)
+        is_watched(namespace) && !injector.leaves_alone(namespace) && !ending(namespace)
     };
-    let asking = all.iter().filter(fit).find(|namespace| requests_injection(namespace, home));
+    let asking = all.iter().filter(fit).find(|namespace| injector.is_asked_by(namespace));
     let default = || all.iter().filter(fit).find(|namespace| name(namespace) == "default");
     let any = || all.iter().find(fit);
     if let Some(found) = asking.or_else(default).or_else(any) {
@@ -30,7 +30,7 @@ pub(super) fn probe_namespace(
     // For namespaces that were not read, it is unknown whether they are excluded.
     let is_unread = |wanted: &&String| {
         let read = all.iter().any(|namespace| name(namespace) == wanted.as_str());
-        !read && ![home, "kube-system"].contains(&wanted.as_str())
+        !read && ![injector.home, "kube-system"].contains(&wanted.as_str())
     };
     if let Some(unread) = watched.unwrap_or_default().iter().find(is_unread) {
         return Ok(unread.clone());
@@ -50,6 +50,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    const INJECTOR: InstalledInjector<'static> =
+        InstalledInjector { home: "mesh", reads_linkerd: false };
+
     fn namespace(name: &str, inject: &str) -> Value {
         let annotations = json!({"portcullis.dev/inject": inject});
         json!({"kind": "Namespace", "metadata": {"name": name, "annotations": annotations}})
@@ -64,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_webhook_is_tried_where_it_is_asked() {
-        let of = |all: Vec<Value>| probe_namespace(&Ok(all), None, "mesh").ok();
+        let of = |all: Vec<Value>| probe_namespace(&Ok(all), None, INJECTOR).ok();
         let is = |name: &str| Some(name.to_owned());
         let (shop, plain) = (namespace("shop", "enabled"), namespace("plain", "disabled"));
         let default = namespace("default", "disabled");
@@ -82,16 +85,17 @@ mod tests {
 
     #[test]
     fn where_no_namespace_is_left_it_is_not_known() {
-        let nowhere = probe_namespace(&Ok(vec![]), None, "mesh").unwrap_err();
+        let nowhere = probe_namespace(&Ok(vec![]), None, INJECTOR).unwrap_err();
         assert!(nowhere.message().contains("not called"), "{nowhere:?}");
         let unread = FetchError::Failed("no".to_owned());
-        assert_eq!(probe_namespace(&Err(unread.clone()), None, "mesh"), Err(unread));
+        assert_eq!(probe_namespace(&Err(unread.clone()), None, INJECTOR), Err(unread));
     }
 
     #[test]
     fn namespaces_that_are_watched_come_first() {
         let watched = ["mesh", "out", "bank"].map(str::to_owned);
-        let of = |all: FetchResult<Vec<Value>>| probe_namespace(&all, Some(&watched), "mesh").ok();
+        let of =
+            |all: FetchResult<Vec<Value>>| probe_namespace(&all, Some(&watched), INJECTOR).ok();
         let is = |name: &str| Some(name.to_owned());
         let shop = namespace("shop", "enabled");
         assert_eq!(of(Ok(vec![shop.clone(), namespace("bank", "disabled")])), is("bank"));

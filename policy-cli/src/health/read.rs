@@ -11,7 +11,10 @@ use crate::cluster::pod_http::{PodRequestError, PodResponse, get as pod_get};
 use crate::cluster::roots::ROOTS;
 use crate::cluster::{Cluster, Scope};
 use crate::diagnostics::access_review::{Permission, Subject, missing_permissions};
+use crate::diagnostics::definition_owners::linkerd_releases;
+use crate::diagnostics::definitions::installed as definitions;
 use crate::diagnostics::fetch::{FetchError, FetchResult, get, list, select};
+use crate::diagnostics::installed_injector::InstalledInjector;
 use crate::diagnostics::metadata::{name, text};
 use crate::diagnostics::server;
 use futures_util::future::join_all;
@@ -49,6 +52,8 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
     let components =
         [(&control_plane.controllers, run.admin), (&control_plane.issuers, issue.admin)];
     let replicas = replicas(cluster, components).await;
+    let (definitions, linkerd_releases) =
+        tokio::join!(definitions(cluster), linkerd_releases(&cluster.client));
     let accounts = accounts(cluster, &control_plane, (&run, &issue)).await;
     let refusal = match &run.webhook {
         Some(_) => Some(refusal(cluster, &namespaces, &run, home).await),
@@ -60,6 +65,8 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
         server,
         local,
         kinds,
+        definitions,
+        linkerd_releases,
         controllers,
         issuers,
         deployments,
@@ -204,7 +211,8 @@ async fn configurations(
         wanted.push(("validating", name.clone(), webhooks));
     }
     if let Some(name) = &settings.injector {
-        let webhooks = injector_configuration(&installation(name)).webhooks.unwrap_or_default();
+        let configuration = injector_configuration(&installation(name), settings.reads_linkerd);
+        let webhooks = configuration.webhooks.unwrap_or_default();
         let webhooks = webhooks.into_iter().map(|webhook| webhook.name).collect();
         wanted.push(("mutating", name.clone(), webhooks));
     }
@@ -274,14 +282,15 @@ async fn refusal(
     home: &str,
 ) -> FetchResult<ProbeResponse> {
     let watched = settings.watched.as_deref();
-    let namespace = match probe_namespace(namespaces, watched, home) {
+    let injector = InstalledInjector { home, reads_linkerd: settings.reads_linkerd };
+    let namespace = match probe_namespace(namespaces, watched, injector) {
         Ok(namespace) => namespace,
         Err(why) if watched.is_some() => return Err(why),
         Err(why) => {
             // Only one namespace is selected, or listing is forbidden.
             let other = get(&cluster.client, "/api/v1/namespaces", "default").await;
             let other = other.map(|other| other.into_iter().collect());
-            probe_namespace(&other, None, home).map_err(|_| why)?
+            probe_namespace(&other, None, injector).map_err(|_| why)?
         }
     };
     Ok(webhook_probe::send(cluster, &namespace).await)

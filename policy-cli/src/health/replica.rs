@@ -50,7 +50,8 @@ fn replica(pod: &str, page: &Result<PodResponse, PodRequestError>) -> Vec<CheckR
             findings.push(CheckResult::warn(
                 check,
                 format!("pod {pod} says: {remark}"),
-                "what it knows of this may be old: look at the API server and at the controller's rights",
+                "the line says what to do; of a watch that is late: what it knows may be old, look at \
+                 the API server and at the controller's rights",
             ));
         } else if let Some(function) = line.strip_prefix("without: ") {
             findings.push(CheckResult::warn(

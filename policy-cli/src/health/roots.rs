@@ -3,9 +3,9 @@
 use super::expiry::{Bundle, check_validity};
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::installed_injector::InstalledInjector;
 use crate::diagnostics::metadata::{name, namespace, text};
 use crate::diagnostics::result::{CheckResult, abbreviated};
-use crate::diagnostics::security::requests_injection;
 use serde_json::Value;
 use std::time::SystemTime;
 
@@ -31,13 +31,13 @@ pub(super) fn roots(home: &FetchResult<Option<Value>>, now: SystemTime) -> Check
     }
 }
 
-/// Checks that namespaces that request sidecars have the roots of the control plane's namespace,
-/// which is `control_plane`.
+/// Checks that namespaces that ask `injector` for sidecars have the roots of the control plane's
+/// namespace.
 pub(super) fn in_namespaces(
     home: &FetchResult<Option<Value>>,
     all: &FetchResult<Vec<Value>>,
     namespaces: &FetchResult<Vec<Value>>,
-    control_plane: &str,
+    injector: InstalledInjector<'_>,
 ) -> Vec<CheckResult> {
     let check = Check::RootsInNamespaces;
     let (all, namespaces) = match (all, namespaces) {
@@ -46,7 +46,7 @@ pub(super) fn in_namespaces(
     };
     let Ok(Some(home)) = home else { return Vec::new() };
     let asking: Vec<&str> =
-        namespaces.iter().filter(|n| requests_injection(n, control_plane)).map(name).collect();
+        namespaces.iter().filter(|n| injector.is_asked_by(n)).map(name).collect();
     let of = |wanted: &str| all.iter().find(|map| namespace(map) == wanted);
     let mut missing = Vec::new();
     let mut other = Vec::new();
@@ -97,7 +97,8 @@ mod tests {
         };
         let namespaces = Ok(vec![asking("shop"), asking("bank")]);
         let home = Ok(Some(map("mesh", "one")));
-        let of = |maps: Vec<Value>| in_namespaces(&home, &Ok(maps), &namespaces, "mesh");
+        let injector = InstalledInjector { home: "mesh", reads_linkerd: false };
+        let of = |maps: Vec<Value>| in_namespaces(&home, &Ok(maps), &namespaces, injector);
         let both = of(vec![map("shop", "one"), map("bank", "one")]);
         let expected = "2 namespaces that ask for sidecars have the roots";
         assert_eq!(summaries(&both), [(CheckOutcome::Pass, expected)]);
@@ -111,7 +112,7 @@ mod tests {
         );
         let unread = Err(FetchError::Failed("no".to_owned()));
         assert_eq!(
-            in_namespaces(&home, &unread, &namespaces, "mesh")[0].outcome,
+            in_namespaces(&home, &unread, &namespaces, injector)[0].outcome,
             CheckOutcome::Unknown
         );
     }

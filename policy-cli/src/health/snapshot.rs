@@ -5,6 +5,7 @@ use crate::cluster::pod_http::{PodRequestError, PodResponse};
 use crate::diagnostics::access_review::Permission;
 use crate::diagnostics::definitions::ServedKind;
 use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::installed_injector::InstalledInjector;
 use crate::diagnostics::server::Server;
 use ipnet::IpNet;
 use serde_json::Value;
@@ -21,6 +22,9 @@ pub(crate) struct Snapshot {
     pub(super) local: SystemTime,
     /// The kinds that are served.
     pub(super) kinds: Vec<ServedKind>,
+    /// The definitions of the chart's kinds, and Helm's releases of Linkerd's.
+    pub(super) definitions: FetchResult<Vec<Value>>,
+    pub(super) linkerd_releases: FetchResult<Vec<Value>>,
     /// The pods of the controller and of the issuer.
     pub(super) controllers: FetchResult<Vec<Value>>,
     pub(super) issuers: FetchResult<Vec<Value>>,
@@ -85,6 +89,12 @@ impl Snapshot {
     /// True if an injector of this project is expected.
     pub(super) fn has_injector(&self) -> bool {
         !self.controller.as_ref().is_ok_and(|settings| settings.injector.is_none())
+    }
+
+    /// The injector, as the controller's flags have it.
+    pub(super) fn injector(&self) -> InstalledInjector<'_> {
+        let reads_linkerd = self.controller.as_ref().is_ok_and(|settings| settings.reads_linkerd);
+        InstalledInjector { home: &self.home, reads_linkerd }
     }
 
     /// The networks whose addresses sidecars look up; `None`: no address is. Of a controller whose settings

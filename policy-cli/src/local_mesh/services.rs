@@ -114,11 +114,10 @@ impl State {
         let pods = self.pods.iter().filter_map(|(name, listening)| {
             let object = given.get(name).filter(|_| name.namespace == key.namespace)?;
             let Body::Valid(Resource::Pod(pod)) = &object.body else { return None };
-            let selected = service
-                .selector
-                .iter()
-                .all(|(label, value)| object.meta.labels.get(label) == Some(value));
-            selected.then(|| slice(key, service, (name, pod), listening)).flatten()
+            service
+                .selects(&object.meta.labels)
+                .then(|| slice(key, service, (name, pod), listening))
+                .flatten()
         });
         pods.map(Arc::new).collect()
     }

@@ -43,7 +43,7 @@ impl ObjectStore {
                 Change::Delete(key) => {
                     by_key.remove(key);
                 }
-                Change::Synced => {}
+                Change::Keep(_) | Change::Synced => {}
             }
         }
     }
@@ -87,7 +87,7 @@ impl Completion {
                 self.given.remove(key);
                 false
             }
-            Change::Apply(_) | Change::Delete(_) | Change::Synced => true,
+            Change::Apply(_) | Change::Delete(_) | Change::Keep(_) | Change::Synced => true,
         });
     }
 

@@ -4,22 +4,23 @@ use super::install_permissions::{
     create_permissions, escalate_permissions, granted_permissions, helm_permissions, rights,
 };
 use super::leftovers::{Leftover, Release, leftovers, service};
-use super::linkerd::{INJECTOR, VALIDATOR, linkerd};
+use super::linkerd::{INJECTOR, VALIDATOR, linkerd, reads_linkerd, upgraded};
 use super::network::{network_policies, socket_balancer};
 use super::outbound_policy::{forwards, outbound_policy, stated};
 use crate::cluster::Cluster;
 use crate::cluster::list::ApiResources;
 use crate::diagnostics::access_review::{Permission, Subject, missing_permissions};
 use crate::diagnostics::clock::clock;
-use crate::diagnostics::definitions::{ServedKind, gateway_api};
+use crate::diagnostics::definition_owners::{definition_owners, linkerd_releases};
+use crate::diagnostics::definitions::{ServedKind, gateway_api, installed as definitions};
 use crate::diagnostics::fetch::{FetchResult, get, list};
+use crate::diagnostics::installed_injector::InstalledInjector;
 use crate::diagnostics::metadata;
 use crate::diagnostics::metadata::name;
 use crate::diagnostics::pod_networks::pod_networks;
 use crate::diagnostics::result::CheckResult;
-use crate::diagnostics::security::{pod_security, requests_injection, requests_injection_here};
+use crate::diagnostics::security::pod_security;
 use crate::diagnostics::server;
-use futures_util::future::join_all;
 use ipnet::IpNet;
 use policy_crds::Kind;
 use policy_kube::names::{BESIDE_CONFIGURATION, INJECTOR_CONFIGURATION, WEBHOOK_CONFIGURATION};
@@ -28,7 +29,6 @@ use std::time::SystemTime;
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Checks everything that the installation of `release` depends on, and the namespaces that are
 /// `named`. `networks`: those whose addresses sidecars will look up.
@@ -59,6 +59,7 @@ pub(crate) async fn findings(
         list(client, "/api/v1/namespaces"),
     );
     findings.extend(linkerd([&injector, &validator], &definitions));
+    findings.push(definition_owners(&definitions, &linkerd_releases(client).await));
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
     let installed = get(client, &path, "policy-controller").await;
     if !matches!(&installed, Ok(Some(controller)) if forwards(controller)) {
@@ -66,27 +67,16 @@ pub(crate) async fn findings(
     }
     let left = left(cluster, definitions).await;
     findings.extend(leftovers(&left, release, matches!(installed, Ok(Some(_)))));
-    let requests_injection: fn(&Value, &str) -> bool =
-        if matches!(injector, Ok(Some(_))) { requests_injection_here } else { requests_injection };
-    findings.extend(
-        of_network(cluster, &namespaces, |it| {
-            named.iter().any(|named| named == name(it)) || requests_injection(it, namespace)
-        })
-        .await,
-    );
-    findings.extend(pod_security(&namespaces, named, namespace, |it| {
-        requests_injection(it, namespace)
-    }));
-    let concerned: Vec<&str> = namespaces
-        .as_deref()
-        .unwrap_or_default()
-        .iter()
-        .filter(|it| {
-            named.iter().any(|named| named == name(it)) || requests_injection(it, namespace)
-        })
-        .map(name)
-        .collect();
     let pods = list(client, "/api/v1/pods").await;
+    findings.extend(upgraded(&installed, &namespaces, &pods, namespace));
+    let reads_linkerd = matches!(&installed, Ok(Some(controller)) if reads_linkerd(controller));
+    let injector = InstalledInjector { home: namespace, reads_linkerd };
+    let is_concerned =
+        |it: &Value| named.iter().any(|named| named == name(it)) || injector.is_asked_by(it);
+    findings.extend(of_network(cluster, &namespaces, is_concerned).await);
+    findings.extend(pod_security(&namespaces, named, injector));
+    let known = namespaces.as_deref().unwrap_or_default().iter();
+    let concerned: Vec<&str> = known.filter(|it| is_concerned(it)).map(name).collect();
     let will_have_sidecar = |pod: &Value| concerned.contains(&metadata::namespace(pod));
     findings.push(pod_networks(&pods, Some(networks), will_have_sidecar));
     Ok(findings)
@@ -128,15 +118,6 @@ async fn missing_install_permissions(
         all.extend(missing(granted_permissions(namespace)).await?);
     }
     Ok(all)
-}
-
-/// CRDs that the chart would install and that exist already.
-async fn definitions(cluster: &Cluster) -> FetchResult<Vec<Value>> {
-    let ours = Kind::watched().filter(|kind| kind.spec().is_defined_here());
-    let names = ours.map(|kind| format!("{}.{}", kind.plural(), kind.group()));
-    let reads = names.map(|name| async move { get(&cluster.client, DEFINITIONS, &name).await });
-    let found: FetchResult<Vec<Option<Value>>> = join_all(reads).await.into_iter().collect();
-    Ok(found?.into_iter().flatten().collect())
 }
 
 /// Objects of the whole cluster that the chart would install.

@@ -217,6 +217,9 @@ fn step(reason: Reason, node: &TreeNode) -> Option<String> {
         Reason::PrefixNotContained => format!("matches inside `{path}`"),
         Reason::TooDeep | Reason::TooLarge => "a smaller tree".to_owned(),
         Reason::ProtocolMismatch => "a Server that carries requests".to_owned(),
+        Reason::FilterNotAllowed => {
+            "`allowFilters` in the delegation of the root, or no such filter".to_owned()
+        }
         Reason::NotProgrammable => "the path of a gRPC service or method".to_owned(),
         Reason::NoMatchingTarget => "a Server in `virtualhost.targetRef` of the root".to_owned(),
         Reason::Accepted
@@ -235,9 +238,11 @@ fn step(reason: Reason, node: &TreeNode) -> Option<String> {
         | Reason::RootNotAllowedInNamespace
         | Reason::WildcardNotAllowed
         | Reason::HostNotAssumed
+        | Reason::ServiceOfAnotherNamespace
         | Reason::NoRoutesSelected
         | Reason::NotPermitted
-        | Reason::SubpathClaimedByOther => return None,
+        | Reason::SubpathClaimedByOther
+        | Reason::HostnameAttachedEarlier => return None,
     };
     Some(words)
 }

@@ -24,6 +24,13 @@ pub(super) fn refusal_words(
             };
             (Reason::HostAlreadyClaimed, format!("{holder} claimed it {when}"))
         }
+        ClaimRefusal::Overlaps(holder, host) => {
+            (Reason::HostAlreadyClaimed, format!("{holder} claimed {host} earlier"))
+        }
+        ClaimRefusal::ServiceName => {
+            let words = "Services of another namespace are called by the host";
+            (Reason::ServiceOfAnotherNamespace, words.to_owned())
+        }
         ClaimRefusal::NamespaceNotAllowed => {
             (Reason::RootNotAllowedInNamespace, admission("roots in the namespace"))
         }

@@ -159,6 +159,9 @@ pub(crate) struct ServerItem {
     pub(crate) problem: Option<String>,
     /// Grants, those of the object before those of the Server, as the root restricts them.
     pub(crate) grants: Vec<GrantItem>,
+    /// Changes of requests and responses that it permits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) effects: Vec<String>,
     /// Grants without effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) withheld: Vec<WithheldItem>,

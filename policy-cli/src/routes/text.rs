@@ -162,6 +162,9 @@ impl Lines<'_> {
         for grant in &server.grants {
             self.line(indent, &format!("  {}", grant_words(grant)));
         }
+        for effect in &server.effects {
+            self.line(indent, &format!("  changes: {effect}"));
+        }
         for withheld in &server.withheld {
             let words = format!("  withheld: {}: {}", withheld.by, withheld.reason);
             self.line(indent, &self.paint.notice(&words));

@@ -1,5 +1,6 @@
 //! The tree of a root as one host sees it.
 
+use super::effects::effects;
 use super::missing::Missing;
 use super::refusal::refusal_words;
 use super::report::{
@@ -12,8 +13,8 @@ use crate::inventory::Inventory;
 use policy_core::{Authorization, DelegatedPath, HostPattern, Route, ServerPolicy};
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::trees::{ClaimState, EdgeFault, HostClaim, NodeEffect, TreeNode};
-use policy_engine::view::request;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Reads the trees of a host.
 pub(super) struct TreeReader<'a> {
@@ -107,12 +108,14 @@ impl<'a> TreeReader<'a> {
                     ..item(RuleEffect::Serves)
                 }
             }
-            NodeEffect::Route { servers, route } => {
-                let requests = route.rules.iter().flat_map(|rule| rule.matches.iter().map(request));
-                let servers = servers.iter().map(|server| self.server(server, node, Some(route)));
+            NodeEffect::Route { servers, routes } => {
+                let rules = routes.iter().flat_map(|route| &route.rules);
+                let servers = servers.iter().map(|server| self.server(server, node, Some(routes)));
                 RuleItem {
                     servers: servers.collect(),
-                    matches: requests.collect(),
+                    matches: rules
+                        .flat_map(|rule| rule.matches.iter().map(ToString::to_string))
+                        .collect(),
                     ..item(RuleEffect::Serves)
                 }
             }
@@ -208,11 +211,17 @@ impl<'a> TreeReader<'a> {
     }
 
     /// A Server that answers a rule, with the grants that it compiles to.
-    fn server(&self, server: &ObjectKey, node: &TreeNode, route: Option<&Route>) -> ServerItem {
+    fn server(
+        &self,
+        server: &ObjectKey,
+        node: &TreeNode,
+        routes: Option<&[Arc<Route>]>,
+    ) -> ServerItem {
         let item = |problem: Option<&str>| ServerItem {
             server: server.into(),
             problem: problem.map(str::to_owned),
             grants: Vec::new(),
+            effects: Vec::new(),
             withheld: Vec::new(),
             not_known: Vec::new(),
         };
@@ -224,19 +233,27 @@ impl<'a> TreeReader<'a> {
         if let Some(reason) = policy.deny {
             return item(Some(&format!("denies everything, {}", reason.as_str())));
         }
-        let Some(own) = policy.routes.routes.iter().find(|route| self.is_of(route, node)) else {
+        // Of the parts of a route, the one that is served.
+        let own = policy.routes.routes.iter().filter(|route| self.is_of(route, node));
+        let is_served = |route: &&Arc<Route>| route.inherits_server;
+        let Some(own) = own.clone().find(is_served).or_else(|| own.clone().next()) else {
             return item(Some("does not answer it"));
         };
-        let withheld = route.map_or(&own.withheld, |route| &route.withheld).iter();
-        let withheld = withheld.map(|withheld| WithheldItem {
-            by: withheld.source.to_string(),
-            reason: withheld_reason(self.inventory, withheld),
-        });
+        let of_own = std::slice::from_ref(own);
+        let mut withheld: Vec<WithheldItem> = Vec::new();
+        for one in routes.unwrap_or(of_own).iter().flat_map(|route| &route.withheld) {
+            let reason = withheld_reason(self.inventory, one);
+            let item = WithheldItem { by: one.source.to_string(), reason };
+            if !withheld.contains(&item) {
+                withheld.push(item);
+            }
+        }
         let holder = node.object();
         let not_known = holder.map(|holder| hidden_grants(self.inventory, holder, server));
         ServerItem {
             grants: grants(&policy, own),
-            withheld: withheld.collect(),
+            effects: effects(own),
+            withheld,
             not_known: not_known.unwrap_or_default(),
             ..item(None)
         }

@@ -1,5 +1,6 @@
 //! Selection of objects: all, those of a kind, or one by name.
 
+use crate::workload_argument::KindAndName;
 use policy_crds::Kind;
 use policy_crds::spec::Conditions;
 use std::str::FromStr;
@@ -27,14 +28,8 @@ impl FromStr for ResourceArg {
             Some(_) => return Err(format!("`{text}` is not KIND/NAME")),
             None => (text, None),
         };
-        let (word, group) = match word.split_once('.') {
-            Some((word, group)) => (word, Some(group)),
-            None => (word, None),
-        };
-        let kinds: Vec<Kind> = kinds_with_conditions()
-            .filter(|kind| kind.is_called(word))
-            .filter(|kind| group.is_none_or(|group| kind.group() == group))
-            .collect();
+        let named = KindAndName::of_kind(word, "");
+        let kinds: Vec<Kind> = kinds_with_conditions().filter(|kind| named.is_of(*kind)).collect();
         if kinds.is_empty() {
             let mut known: Vec<&str> = kinds_with_conditions().map(Kind::plural).collect();
             known.dedup();
@@ -67,6 +62,38 @@ impl ResourceArg {
 pub(crate) struct ResourceArgs(pub(crate) Vec<ResourceArg>);
 
 impl ResourceArgs {
+    /// Reads the words of a command as `kubectl` does. Kinds come first, and names of each of them may
+    /// follow: `server web api`, `servers,httproutes web`. Otherwise every word is an object: `server/web`.
+    ///
+    /// # Errors
+    /// A kind has no conditions, or a word has another form.
+    pub(crate) fn of_words(words: &[String]) -> Result<Self, String> {
+        let Some((first, names)) = words.split_first() else { return Ok(Self::default()) };
+        if first.contains('/') {
+            let read = |word: &String| match word.contains('/') {
+                true => word.parse::<ResourceArg>(),
+                false => Err(format!("`{word}` is not KIND/NAME, as `{first}` before it is")),
+            };
+            return words.iter().map(read).collect::<Result<Vec<_>, _>>().map(Self);
+        }
+        if let Some(word) = names.iter().find(|name| name.is_empty() || name.contains('/')) {
+            return Err(format!(
+                "`{word}` is not a name, which is expected after the kind `{first}`"
+            ));
+        }
+        let kinds: Vec<ResourceArg> = first.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        if names.is_empty() {
+            return Ok(Self(kinds));
+        }
+        let of_name = |name: &String, kind: &ResourceArg| ResourceArg {
+            text: format!("{}/{name}", kind.text),
+            kinds: kind.kinds.clone(),
+            name: Some(name.clone()),
+        };
+        let named = kinds.iter().flat_map(|kind| names.iter().map(move |name| of_name(name, kind)));
+        Ok(Self(named.collect()))
+    }
+
     /// True if an object is selected.
     pub(crate) fn fit(&self, group: &str, kind: &str, name: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|own| own.fits(group, kind, name))
@@ -90,6 +117,40 @@ mod tests {
         let error = "services/a".parse::<ResourceArg>().unwrap_err();
         assert!(error.starts_with("`services/a`: no such kind"), "{error}");
         assert!("server/".parse::<ResourceArg>().is_err());
+    }
+
+    #[test]
+    fn names_follow_their_kind_as_for_kubectl() {
+        let texts = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let args = ResourceArgs::of_words(&words)?;
+            Ok::<_, String>(args.0.into_iter().map(|arg| arg.text).collect::<Vec<_>>())
+        };
+        let read = |words: &[&str]| texts(words).unwrap();
+        assert_eq!(read(&["server", "web"]), ["server/web"]);
+        assert_eq!(read(&["server", "web", "api"]), ["server/web", "server/api"]);
+        assert_eq!(read(&["servers,httproutes"]), ["servers", "httproutes"]);
+        assert_eq!(read(&["server/web", "saz/api"]), ["server/web", "saz/api"]);
+        assert_eq!(
+            read(&["servers,httproutes", "web", "api"]),
+            ["servers/web", "servers/api", "httproutes/web", "httproutes/api"]
+        );
+        assert_eq!(read(&["server", "server"]), ["server/server"], "an object may be named so");
+        assert_eq!(
+            read(&["servers.v1beta3.policy.linkerd.io", "web"]),
+            ["servers.v1beta3.policy.linkerd.io/web"]
+        );
+        for (words, error) in [
+            (["server/web", "api"], "`api` is not KIND/NAME, as `server/web` before it is"),
+            (
+                ["server", "saz/a"],
+                "`saz/a` is not a name, which is expected after the kind `server`",
+            ),
+        ] {
+            assert_eq!(texts(&words).unwrap_err(), error);
+        }
+        let none = texts(&["servers,", "web"]).unwrap_err();
+        assert!(none.starts_with("``: no such kind has conditions; "), "{none}");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Pods of a cluster that should have a sidecar and have none.
 
+use super::unpulled::{UnpulledPod, unpulled_pods};
 use crate::cluster::list::{one, pages};
 use crate::cluster::{Cluster, Scope};
+use crate::diagnostics::installed_injector::InstalledInjector;
 use crate::diagnostics::pod_networks::{OutsidePod, outside};
 use crate::version::pod_version::of_sidecar;
 use ipnet::IpNet;
@@ -43,17 +45,18 @@ pub(crate) struct MissingSidecars {
     pub(crate) without: Vec<UninjectedPod>,
     /// Pods with a sidecar whose addresses no sidecar looks up, in order.
     pub(crate) outside: Vec<OutsidePod>,
+    /// Pods that wait for an image of the sidecar, in order.
+    pub(crate) unpulled: Vec<UnpulledPod>,
     /// Ports that are left out of redirection, in order.
     pub(crate) skipped: Vec<SkippedPort>,
     /// Reason why the others are unknown.
     pub(crate) unknown: Option<String>,
 }
 
-/// Checks the pods of the selected namespaces. Pods of the namespace `control_plane` have no
-/// sidecars. `networks`: those whose addresses sidecars look up, if they look up any.
+/// Checks the pods of the selected namespaces, by the flags of `injector`. `networks`: those whose addresses sidecars look up, if they look up any.
 pub(crate) async fn of_cluster(
     cluster: &Cluster,
-    control_plane: &str,
+    injector: InstalledInjector<'_>,
     networks: Option<&[IpNet]>,
 ) -> MissingSidecars {
     let (namespaces, pods) = match &cluster.scope {
@@ -69,11 +72,12 @@ pub(crate) async fn of_cluster(
     };
     match (namespaces, pods) {
         (Ok(namespaces), Ok(pods)) => MissingSidecars {
-            without: uninjected_pods(&namespaces, &pods, control_plane),
+            without: uninjected_pods(&namespaces, &pods, injector),
             outside: networks.map_or_else(Vec::new, |networks| {
                 outside(pods.iter().filter(|pod| of_sidecar(pod).is_some()), networks)
             }),
-            skipped: skipped_ports(&pods),
+            unpulled: unpulled_pods(&pods),
+            skipped: skipped_ports(&pods, injector),
             unknown: None,
         },
         (Err(error), _) | (_, Err(error)) => {
@@ -85,16 +89,15 @@ pub(crate) async fn of_cluster(
     }
 }
 
-/// Returns the pods that should have a sidecar and have none. Pods of `control_plane` have no
-/// sidecars.
+/// Returns the pods that should have a sidecar of `injector` and have none.
 pub(crate) fn uninjected_pods(
     namespaces: &[Value],
     pods: &[Value],
-    control_plane: &str,
+    injector: InstalledInjector<'_>,
 ) -> Vec<UninjectedPod> {
     let around: BTreeMap<String, NamespaceContext> = namespaces
         .iter()
-        .filter_map(NamespaceContext::of)
+        .filter_map(|namespace| injector.context(namespace))
         .map(|around| (around.namespace.clone(), around))
         .collect();
     let mut found: Vec<UninjectedPod> = pods
@@ -104,10 +107,10 @@ pub(crate) fn uninjected_pods(
             let (namespace, name) = (text("namespace")?, text("name")?);
             let around = around.get(namespace)?;
             let facts = PodFacts::of(pod);
-            let missing = missing_sidecar(&facts, around, control_plane).map(|why| why.to_string());
+            let missing = missing_sidecar(&facts, around, injector.home).map(|why| why.to_string());
             // Elsewhere nobody expects one.
-            let asks = facts.running && around.is_enabled() && !is_exempt(around, control_plane);
-            let never = || unguarded(pod, around).pod.filter(|_| asks);
+            let asks = facts.running && around.is_enabled() && !is_exempt(around, injector.home);
+            let never = || unguarded(pod, around, injector.home).pod.filter(|_| asks);
             let why = missing.or_else(never)?;
             Some(UninjectedPod { namespace: namespace.to_owned(), name: name.to_owned(), why })
         })
@@ -117,12 +120,12 @@ pub(crate) fn uninjected_pods(
 }
 
 /// Returns the declared ports of running pods that go around their sidecar.
-fn skipped_ports(pods: &[Value]) -> Vec<SkippedPort> {
+fn skipped_ports(pods: &[Value], injector: InstalledInjector<'_>) -> Vec<SkippedPort> {
     let mut found = Vec::new();
     for pod in pods.iter().filter(|pod| PodFacts::of(pod).running) {
         let text = |field: &str| pod.get("metadata")?.get(field)?.as_str();
         let (Some(namespace), Some(name)) = (text("namespace"), text("name")) else { continue };
-        let unguarded = unguarded(pod, &NamespaceContext::unknown(namespace));
+        let unguarded = unguarded(pod, &injector.unknown(namespace), injector.home);
         if unguarded.pod.is_some() {
             continue;
         }
@@ -155,7 +158,7 @@ mod tests {
 
     #[test]
     fn running_pods_without_a_sidecar_are_named_where_their_namespace_asks() {
-        let namespace = |name: &str, value: &str| json!({"metadata": {"name": name, "annotations": {"linkerd.io/inject": value}}});
+        let namespace = |name: &str, value: &str| json!({"metadata": {"name": name, "annotations": {"portcullis.dev/inject": value}}});
         let pod = |namespace: &str, name: &str, container: &str| {
             json!({
                 "metadata": {"namespace": namespace, "name": name},
@@ -189,7 +192,8 @@ mod tests {
             namespace("silent", "disabled"),
             namespace("portcullis", "enabled"),
         ];
-        let found = uninjected_pods(&namespaces, &pods, "portcullis");
+        let injector = InstalledInjector { home: "portcullis", reads_linkerd: false };
+        let found = uninjected_pods(&namespaces, &pods, injector);
         let names: Vec<&str> = found.iter().map(|pod| pod.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c"]);
         assert!(found[2].why.starts_with("the pod has hostNetwork: true"), "{found:?}");

@@ -28,6 +28,11 @@ impl StatusReport {
             let why = paint.notice(&format!("no sidecar: {}", pod.why));
             let _ = write!(text, "\n{name}\n  {why}\n");
         }
+        for pod in &self.unpulled {
+            let name = paint.bold(&format!("Pod {}/{}", pod.namespace, pod.name));
+            let why = format!("its node cannot pull an image of the sidecar: {}", pod.reason);
+            let _ = write!(text, "\n{name}\n  {}\n", paint.notice(&why));
+        }
         for pod in &self.outside_networks {
             let name = paint.bold(&format!("Pod {}/{}", pod.namespace, pod.name));
             let addresses = pod.addresses.join(", ");
@@ -103,7 +108,7 @@ fn programmed(object: &Object) -> String {
     word.map_or("-".to_owned(), |word| word.to_owned())
 }
 
-/// Conditions that need attention, one per line.
+/// Conditions that need attention, and what an InboundRoute has in trees, one per line.
 fn details(object: &Object, paint: Paint) -> String {
     let mut text = String::new();
     if let Some(line) = object.programmed.as_ref().and_then(|count| programmed_line(count, paint)) {
@@ -114,6 +119,9 @@ fn details(object: &Object, paint: Paint) -> String {
         if is_notable(object, condition) {
             let _ = writeln!(text, "  {}", line(condition, paint));
         }
+    }
+    for line in object.delegation.lines() {
+        let _ = writeln!(text, "  {line}");
     }
     text
 }
@@ -138,6 +146,10 @@ fn programmed_line(programmed: &Programmed, paint: Paint) -> Option<String> {
 /// True if a condition contains more than success. One in the object's status is printed if it is
 /// not computed here, or differs from the computed one.
 fn is_notable(object: &Object, condition: &Condition) -> bool {
+    if condition.r#type == policy_crds::HOSTNAMES_ATTACHED {
+        // The record of times, in which nothing can be wrong.
+        return false;
+    }
     let unwell = condition.status != "True" || !condition.message.is_empty();
     if condition.source != ConditionSource::Object {
         return unwell;

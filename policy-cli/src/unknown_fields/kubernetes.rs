@@ -8,8 +8,8 @@ use k8s_openapi::api::{
     apps::v1 as apps, batch::v1 as batch, core::v1 as core, discovery::v1 as discovery,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use policy_crds::Kind;
 use policy_crds::unknown::{StatedFields, UnknownField};
+use policy_crds::{Kind, TEMPLATE, has_containers};
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
@@ -54,49 +54,51 @@ const NEWER: &[&str] = &[
 /// A walk through an object by the type of its kind.
 type Walk = fn(Option<Kind>, &Value, &str) -> Vec<UnknownField>;
 
-/// The types of Kubernetes' own kinds.
-const TYPES: [(Kind, Walk); 12] = [
-    (Kind::Pod, walk::<core::Pod>),
-    (Kind::Namespace, walk::<core::Namespace>),
-    (Kind::Node, walk::<core::Node>),
-    (Kind::ServiceAccount, walk::<core::ServiceAccount>),
-    (Kind::Service, walk::<core::Service>),
-    (Kind::EndpointSlice, walk::<discovery::EndpointSlice>),
-    (Kind::Deployment, walk::<apps::Deployment>),
-    (Kind::StatefulSet, walk::<apps::StatefulSet>),
-    (Kind::DaemonSet, walk::<apps::DaemonSet>),
-    (Kind::ReplicaSet, walk::<apps::ReplicaSet>),
-    (Kind::Job, walk::<batch::Job>),
-    (Kind::CronJob, walk::<batch::CronJob>),
+/// The types of Kubernetes' own kinds, by group and name.
+const TYPES: [(&str, &str, Walk); 14] = [
+    ("", "Pod", walk::<core::Pod>),
+    ("", "PodTemplate", walk::<core::PodTemplate>),
+    ("", "ReplicationController", walk::<core::ReplicationController>),
+    ("", "Namespace", walk::<core::Namespace>),
+    ("", "Node", walk::<core::Node>),
+    ("", "ServiceAccount", walk::<core::ServiceAccount>),
+    ("", "Service", walk::<core::Service>),
+    ("discovery.k8s.io", "EndpointSlice", walk::<discovery::EndpointSlice>),
+    ("apps", "Deployment", walk::<apps::Deployment>),
+    ("apps", "StatefulSet", walk::<apps::StatefulSet>),
+    ("apps", "DaemonSet", walk::<apps::DaemonSet>),
+    ("apps", "ReplicaSet", walk::<apps::ReplicaSet>),
+    ("batch", "Job", walk::<batch::Job>),
+    ("batch", "CronJob", walk::<batch::CronJob>),
 ];
 
-/// The unknown fields of an object of a kind of Kubernetes; of another kind those of its metadata.
-pub(super) fn unknown_fields(kind: Kind, object: &Value) -> Vec<UnknownField> {
-    match TYPES.iter().find(|(of, _)| *of == kind) {
-        Some((_, walk)) => walk(Some(kind), object, ""),
-        None => unknown_in_metadata(kind, object),
+/// The unknown fields of an object of a kind of Kubernetes; of another kind those of its metadata, and of
+/// the template of its pods if it has one. `kind` is absent if policy is not made from its kind.
+pub(super) fn unknown_fields(kind: Option<Kind>, object: &Value) -> Vec<UnknownField> {
+    let Some((group, name)) = group_and_name(object) else { return Vec::new() };
+    if let Some((.., walk)) = TYPES.iter().find(|(of, own, _)| (*of, *own) == (group, name)) {
+        return walk(kind, object, "");
     }
+    let mut found = unknown_in_metadata(kind, object);
+    if let Some(template) = object.pointer(TEMPLATE).filter(|template| has_containers(template)) {
+        found.extend(walk::<core::PodTemplateSpec>(None, template, "spec.template"));
+    }
+    found
 }
 
 /// The unknown fields in the metadata of an object.
-pub(super) fn unknown_in_metadata(kind: Kind, object: &Value) -> Vec<UnknownField> {
+pub(super) fn unknown_in_metadata(kind: Option<Kind>, object: &Value) -> Vec<UnknownField> {
     match object.get("metadata") {
-        Some(metadata) => walk::<ObjectMeta>(Some(kind), metadata, "metadata"),
+        Some(metadata) => walk::<ObjectMeta>(kind, metadata, "metadata"),
         None => Vec::new(),
     }
 }
 
-/// The unknown fields of an object that is injected and of no kind that policy is made from.
-pub(super) fn unknown_fields_of_others(object: &Value) -> Vec<UnknownField> {
-    let is = |name: &str| object.get("kind").and_then(Value::as_str) == Some(name);
-    let core = object.get("apiVersion").and_then(Value::as_str) == Some("v1");
-    match core {
-        true if is("ReplicationController") => {
-            walk::<core::ReplicationController>(None, object, "")
-        }
-        true if is("PodTemplate") => walk::<core::PodTemplate>(None, object, ""),
-        _ => Vec::new(),
-    }
+/// The API group of an object, and the name of its kind.
+fn group_and_name(object: &Value) -> Option<(&str, &str)> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str);
+    let group = text("apiVersion")?.rsplit_once('/').map_or("", |(group, _)| group);
+    Some((group, text("kind")?))
 }
 
 fn walk<T: DeserializeOwned>(kind: Option<Kind>, value: &Value, path: &str) -> Vec<UnknownField> {

@@ -10,6 +10,7 @@ use aws_lc_rs::signature::{
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::future::{self, BoxFuture, FutureExt};
+use policy_server::ClientNetwork;
 use policy_server::review::{Authenticated, ReviewError, Reviewer, Subject, jwt};
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject;
@@ -140,6 +141,7 @@ impl Reviewer for KeyReviewer {
     fn authenticate<'a>(
         &'a self,
         token: &'a str,
+        _: ClientNetwork,
     ) -> BoxFuture<'a, Result<Authenticated, ReviewError>> {
         future::ready(self.review(token, SystemTime::now())).boxed()
     }
@@ -148,6 +150,7 @@ impl Reviewer for KeyReviewer {
         &'a self,
         _: &'a Arc<Subject>,
         _: Option<&'a str>,
+        _: ClientNetwork,
     ) -> BoxFuture<'a, Result<bool, ReviewError>> {
         future::ready(Ok(false)).boxed()
     }

@@ -3,7 +3,9 @@
 use crate::config::ControllerConfig;
 use policy_crds::annotation::{self, AnnotationReading, Annotations, PortsByName};
 use policy_crds::resource::{ContainerPort, Pod, PodSidecar};
-use policy_crds::{Body, Capture, FieldError, Kind, Object, ObjectMeta, Resource, SidecarMark};
+use policy_crds::{
+    Body, Capture, FieldError, Kind, Object, ObjectMeta, Resource, SidecarMark, server_annotation,
+};
 use std::num::NonZeroU16;
 
 /// Errors in the annotations of a valid object. They never make it invalid: each error says what
@@ -44,8 +46,9 @@ pub(crate) fn annotation_errors_in(object: &Object, reading: AnnotationReading) 
             errors
         }
         Body::Valid(Resource::Server(_)) => {
-            let mut errors = annotation::path_normalization(annotations).errors;
-            errors.extend(annotation::informational_headers(annotations).errors);
+            let mut errors = server_annotation::path_normalization(annotations).errors;
+            errors.extend(server_annotation::informational_headers(annotations).errors);
+            errors.extend(server_annotation::upstream_reuse(annotations).errors);
             errors
         }
         Body::Valid(_) | Body::Invalid(_) => Vec::new(),

@@ -7,15 +7,17 @@ use crate::publish::WorkloadState;
 use crate::query::condition::ConditionTable;
 use crate::query::delegation::{DelegationTree, HostClaims};
 use crate::query::delegation_state::DelegationState;
+use crate::query::grant::{PolicyGrant, ServerAuthorizationGrant};
 use crate::query::reference::ForeignReference;
 use crate::query::workload::{ResolvedWorkload, ShapeContent};
 use crate::resolve::delegation::consents_to;
 use crate::source::{Batch, Change, Diagnostic, SourceError, directory};
 use parking_lot::Mutex;
 use policy_core::{
-    HostPattern, ServerPolicy, Undeclared, UndeclaredPorts, WorkloadKey, WorkloadPolicy,
+    Authorization, HostPattern, ServerPolicy, Undeclared, UndeclaredPorts, WorkloadKey,
+    WorkloadPolicy,
 };
-use policy_crds::{Object, ObjectKey, pods_of};
+use policy_crds::{Kind, Object, ObjectKey, pods_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::NonZeroU16;
@@ -98,26 +100,61 @@ impl Compiled {
         Some(engine.server_policy(server))
     }
 
+    /// The grant of an AuthorizationPolicy or ServerAuthorization, or the reason why there is none; `None`
+    /// of any other object.
+    pub fn granted_by(&self, key: &ObjectKey) -> Option<Result<Arc<Authorization>, Arc<str>>> {
+        let mut engine = self.engine.lock();
+        if key.kind == Kind::AuthorizationPolicy {
+            Some(engine.answer(&PolicyGrant(key.clone())).outcome)
+        } else if key.kind == Kind::ServerAuthorization {
+            Some(engine.answer(&ServerAuthorizationGrant(key.clone())).outcome)
+        } else {
+            None
+        }
+    }
+
+    /// The same objects and these, compiled anew.
+    #[must_use]
+    pub fn with(&self, objects: Vec<Object>, config: &ControllerConfig) -> Self {
+        let added = objects.into_iter().map(Arc::new);
+        compile(self.objects.iter().cloned().chain(added).collect(), config)
+    }
+
     /// Findings about all objects, in their order.
     pub fn findings(&self) -> Vec<Finding> {
         let mut engine = self.engine.lock();
-        let mut finder = engine.finder();
+        let mut finder = engine.finder().naming_namespaces();
         let mut findings: Vec<Finding> =
             self.objects.iter().flat_map(|object| finder.of(object)).collect();
         findings.extend(finder.unused(&self.objects));
         findings.extend(finder.unused_grants(&self.objects));
         for object in &self.objects {
-            findings.extend(finder.only_route(object));
+            let taken = finder.takes_away(object);
+            // That more would be granted without a route is the reverse of what it takes away.
+            let others = finder.only_route(object);
+            let is_told = |found: &Finding| taken.iter().any(|other| other.other == found.other);
+            findings.extend(others.into_iter().filter(|found| !is_told(found)));
+            findings.extend(taken);
         }
         findings
     }
 
     /// Applies an object as an event does, executes the dirty queries, and returns the number of
-    /// changed workloads and policies. The other fields keep their values: this is for measuring
-    /// the cost of an event.
+    /// changed workloads and policies. The other fields keep their values: this is for the cost of an
+    /// event, and for what [`Compiled::port`] answers after it.
     #[cfg(any(test, feature = "testing"))]
     pub fn update(&self, object: Object) -> usize {
-        let changes = vec![Change::Apply(Arc::new(object))];
+        self.change(vec![Ok(object)])
+    }
+
+    /// The same of several objects, and of names of those that are deleted, as one event.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn change(&self, changes: Vec<Result<Object, ObjectKey>>) -> usize {
+        let changed = |change: Result<Object, ObjectKey>| match change {
+            Ok(object) => Change::Apply(Arc::new(object)),
+            Err(key) => Change::Delete(key),
+        };
+        let changes = changes.into_iter().map(changed).collect();
         let batch = Batch { changes, versions: BTreeMap::new(), ..Batch::default() };
         let changed = self.engine.lock().apply(&batch);
         changed.workloads.len().saturating_add(changed.policies.len())

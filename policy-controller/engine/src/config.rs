@@ -18,6 +18,8 @@ use std::time::Duration;
 pub struct ControllerConfig {
     /// Default policy of the cluster, below those of namespaces and pods.
     pub default_policy: DefaultPolicy,
+    /// Domain of the cluster, which ends the names of its Services.
+    pub cluster_domain: Arc<str>,
     /// Networks that the symbol `Cluster` stands for.
     pub cluster_networks: Vec<IpNet>,
     /// Source networks of kubelet probes. Empty: probes are not exempt.
@@ -60,9 +62,14 @@ pub struct ControllerConfig {
     pub namespaces: Namespaces,
     /// Outbound discovery; absent: destinations are not looked up.
     pub outbound: Option<OutboundConfig>,
+    /// `controllerName` of the entries of a route's status that this controller writes, and reads back.
+    pub controller_name: Arc<str>,
     /// Bounds on what others can make the controller hold.
     pub limits: Limits,
 }
+
+/// `controllerName` where no other is configured.
+pub const CONTROLLER_NAME: &str = "portcullis.dev/policy-controller";
 
 /// Meaning of a missing Namespace object although the namespace has objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -151,6 +158,8 @@ pub struct Limits {
     pub destinations: usize,
     /// Bytes of a manifest file; larger ones are refused unread.
     pub file_bytes: u64,
+    /// Bytes that a message to a proxy may have. Authors are warned of half of it.
+    pub update_bytes: usize,
 }
 
 impl Default for Limits {
@@ -161,6 +170,7 @@ impl Default for Limits {
             // Some hundreds of megabytes if each of them is about another endpoint.
             destinations: 131_072,
             file_bytes: 10_000_000,
+            update_bytes: 16 * 1024 * 1024,
         }
     }
 }
@@ -170,6 +180,7 @@ impl Default for ControllerConfig {
         let namespace: Arc<str> = "linkerd".into();
         Self {
             default_policy: DefaultPolicy::AllUnauthenticated,
+            cluster_domain: "cluster.local".into(),
             cluster_networks: private_networks(),
             probe_networks: vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)],
             control_plane_namespace: namespace.clone(),
@@ -189,6 +200,7 @@ impl Default for ControllerConfig {
             detect_timeout: Duration::from_secs(10),
             namespaces: Namespaces::default(),
             outbound: Some(OutboundConfig::default()),
+            controller_name: CONTROLLER_NAME.into(),
             limits: Limits::default(),
         }
     }

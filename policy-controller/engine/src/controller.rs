@@ -4,9 +4,10 @@ use crate::config::ControllerConfig;
 use crate::desired::DesiredTracker;
 use crate::destination_channels::DestinationChannels;
 use crate::destinations::Destinations;
-use crate::engine::{Engine, version_key};
+use crate::engine::{Changes, Engine, version_key};
 use crate::handles::{ConditionsHandle, DesiredHandle, ObjectsHandle, Policies, ReviewHandle};
 use crate::index_metrics::{Effort, IndexMetrics};
+use crate::inventory::Inventory;
 use crate::outside_networks::OutsidePods;
 use crate::publish::SourceProgress;
 use crate::request::{Request, Requests};
@@ -43,6 +44,8 @@ pub struct Controller {
     pub health: watch::Receiver<Arc<Health>>,
     /// Size of the index and cost of changes.
     pub metrics: IndexMetrics,
+    /// The custom resources in use; `None` before all objects have been listed.
+    pub inventory: watch::Receiver<Option<Arc<Inventory>>>,
     /// Changes of the desired policies, for the one task that counts where they are in force.
     pub desired: Option<DesiredHandle>,
     shutdown: CancellationToken,
@@ -85,6 +88,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let (synced, synced_receiver) = watch::channel(false);
     let (seen, seen_receiver) = watch::channel(Arc::new(SourceProgress::default()));
     let (changed, changed_receiver) = watch::channel(0);
+    let (inventory, inventory_receiver) = watch::channel(None);
     let diagnostics = source.diagnostics();
     let health = source.health();
     let epoch = source.epoch();
@@ -102,6 +106,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         synced,
         seen,
         changed,
+        inventory,
         epoch,
         lists: 0,
         passed: BTreeMap::new(),
@@ -118,6 +123,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         diagnostics,
         health,
         metrics,
+        inventory: inventory_receiver,
         desired: Some(DesiredHandle::new(requests, desired_changed)),
         shutdown,
         source: Some(source),
@@ -134,6 +140,7 @@ struct IndexTask {
     synced: watch::Sender<bool>,
     seen: watch::Sender<Arc<SourceProgress>>,
     changed: watch::Sender<u64>,
+    inventory: watch::Sender<Option<Arc<Inventory>>>,
     epoch: Arc<str>,
     lists: u64,
     /// The version that all watches of a kind have passed, where it differs from the newest
@@ -180,7 +187,8 @@ impl IndexTask {
         }
         self.subscriptions.publish(&mut self.engine, &changes);
         self.destinations.publish(&mut self.engine, &changes.destinations);
-        self.measured(batch, before, (began, resolved));
+        self.measured(&changes, batch.changes.len(), before, (began, resolved));
+        self.take_inventory(&changes);
         self.metrics.pods_outside(self.outside.note(batch));
         self.desired.note(&changes);
         if changes.conditions {
@@ -205,18 +213,36 @@ impl IndexTask {
     }
 
     /// Records the cost of a batch that has been resolved and published.
-    fn measured(&self, batch: &Batch, before: Effort, (began, resolved): (Instant, Instant)) {
+    fn measured(
+        &self,
+        changes: &Changes,
+        number: usize,
+        before: Effort,
+        (began, resolved): (Instant, Instant),
+    ) {
         let resolving = resolved.duration_since(began);
-        self.metrics.applied(batch.changes.len(), resolving, resolved.elapsed());
+        self.metrics.applied(number, resolving, resolved.elapsed());
         self.metrics.effort(before, self.engine.effort_by_stage());
-        let touched = batch.changes.iter().filter_map(|change| match change {
-            Change::Apply(object) => Some(&object.meta.key),
-            Change::Delete(key) => Some(key),
-            Change::Synced => None,
-        });
+        let touched = changes.objects.iter();
         let touched = touched.map(|key| (key.kind, key.namespace.clone())).collect();
         self.metrics.count(self.engine.index(), &touched);
         self.metrics.delegations(self.engine.delegation_counts());
+    }
+
+    /// Publishes the custom resources in use if they may have changed.
+    fn take_inventory(&self, changes: &Changes) {
+        let is_known = self.inventory.borrow().is_some();
+        let may_differ = changes.objects.iter().any(|key| key.kind.is_custom()) || !is_known;
+        if !self.engine.is_synced() || !may_differ {
+            return;
+        }
+        let inventory = Some(Arc::new(Inventory::of(self.engine.index())));
+        self.metrics.kept(self.engine.index().kept());
+        self.inventory.send_if_modified(|known| {
+            let differs = *known != inventory;
+            *known = inventory;
+            differs
+        });
     }
 
     fn answer(&mut self, request: Request) {

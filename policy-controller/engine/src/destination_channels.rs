@@ -1,6 +1,6 @@
 //! The subscribers of destinations, and the answer last published to each question.
 
-use crate::destination_shares::{DestinationClient, DestinationShares};
+use crate::destination_shares::{DestinationClient, DestinationShares, MOST_AT_ONCE};
 use crate::engine::Engine;
 use crate::incremental::QueryKey;
 use crate::latest::{self, Latest};
@@ -21,6 +21,9 @@ const RESERVED: usize = 16;
 /// Every channel there is: one per question, however many clients ask it.
 pub(crate) struct DestinationChannels {
     channels: HashMap<DestinationQuestion, Channel>,
+    /// Questions whose channel was closed because of the client it counted for, while others followed
+    /// it, too. The first of these that asks again has its place.
+    handed_over: HashMap<DestinationQuestion, DestinationClient>,
     shares: DestinationShares,
     /// The most channels.
     max: usize,
@@ -41,6 +44,7 @@ impl DestinationChannels {
     pub(crate) fn new(max: usize) -> Self {
         Self {
             channels: HashMap::new(),
+            handed_over: HashMap::new(),
             shares: DestinationShares::default(),
             max,
             limit: IDLE_CHANNELS.min(max),
@@ -64,7 +68,7 @@ impl DestinationChannels {
         if let Some(channel) = self.channels.get(&question) {
             return Ok(channel.sender.subscribe());
         }
-        if !self.has_room_for(&client) {
+        if !self.takes_over(&question, &client) && !self.has_room_for(&client) {
             return Err(LookupError::TooManyDestinations);
         }
         let sender = latest::channel(engine.destination(&question));
@@ -73,6 +77,13 @@ impl DestinationChannels {
         self.channels.insert(question, Channel { sender, client });
         self.is_full = self.channels.len() >= self.limit;
         Ok(receiver)
+    }
+
+    /// True if a client asks again for what was closed because of another one.
+    fn takes_over(&mut self, question: &DestinationQuestion, client: &DestinationClient) -> bool {
+        let is_of_another = self.handed_over.get(question).is_some_and(|from| from != client);
+        let has_place = self.channels.len() < self.max.saturating_add(MOST_AT_ONCE);
+        is_of_another && has_place && self.handed_over.remove(question).is_some()
     }
 
     /// True if a client may follow one more. Where there is no room, who holds most makes some.
@@ -89,7 +100,8 @@ impl DestinationChannels {
     }
 
     /// Closes so many channels: those that nobody follows, then those of a client that nobody else follows,
-    /// then others of it. Other clients that follow these ask again.
+    /// then others of it. Other clients that follow these ask again, and have their places, by which the
+    /// bound in all is passed by as many at most as are closed at once.
     fn close(&mut self, client: &DestinationClient, count: usize) {
         let mut left = count;
         let is_idle = |channel: &Channel| !channel.sender.has_receivers();
@@ -97,12 +109,19 @@ impl DestinationChannels {
             channel.client == *client && !channel.sender.has_several_receivers()
         };
         let is_its = |channel: &Channel| channel.client == *client;
+        let Self { channels, handed_over, shares, .. } = self;
+        // Who asks again does so at once.
+        handed_over.clear();
         for may_go in [&is_idle as &dyn Fn(&Channel) -> bool, &is_alone, &is_its] {
-            self.channels.retain(|_, channel| {
+            channels.retain(|question, channel| {
+                let is_shared = channel.sender.has_several_receivers();
                 let goes = left > 0 && may_go(channel);
                 if goes {
                     left = left.saturating_sub(1);
-                    self.shares.give_back(&channel.client);
+                    shares.give_back(&channel.client);
+                    if is_shared {
+                        handed_over.insert(question.clone(), channel.client.clone());
+                    }
                 }
                 !goes
             });

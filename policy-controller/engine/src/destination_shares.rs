@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The most destinations that a client gives up at once. Finding them takes a pass over all, which is made
 /// up for by the room that they leave.
-const MOST_AT_ONCE: usize = 512;
+pub(crate) const MOST_AT_ONCE: usize = 512;
 
 /// The client that a followed destination counts for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@ use crate::delegations::{DelegationCounts, DelegationTable, has_state};
 use crate::desired_conditions::{DesiredConditionTable, DesiredConditions};
 use crate::findings::Finder;
 use crate::group_sizes::{GroupSizes, has_size};
-use crate::incremental::{Memo, QueryKey};
+use crate::incremental::{Memo, Query, QueryKey};
 use crate::index::{Index, KindSet, Touched};
 use crate::index_metrics::Effort;
 use crate::query::condition::{ConditionTable, Conditions};
@@ -63,8 +63,8 @@ impl Engine {
     /// An empty index.
     pub(crate) fn new(config: Arc<ControllerConfig>) -> Self {
         Self {
+            index: Index::new(config.control_plane_namespace.clone()),
             config,
-            index: Index::default(),
             memo: Memo::default(),
             conditions: ConditionTable::new(),
             delegations: DelegationTable::default(),
@@ -211,6 +211,11 @@ impl Engine {
         self.memo.query(&DelegationStateOf(key.clone()), &self.index, &self.config).0
     }
 
+    /// The answer to a query.
+    pub(crate) fn answer<Q: Query>(&mut self, query: &Q) -> Q::Output {
+        self.memo.query(query, &self.index, &self.config).0
+    }
+
     /// The claims on a host and on hosts that overlap with it.
     pub(crate) fn claims_on(&mut self, host: &HostPattern) -> Arc<HostClaims> {
         self.memo.query(&OverlappingClaims(host.clone()), &self.index, &self.config).0
@@ -233,7 +238,9 @@ impl Engine {
 
     /// The same, with the version of each object that they are about.
     pub(crate) fn desired_conditions(&self) -> DesiredConditionTable {
-        let desired = self.conditions.iter().filter_map(|(key, conditions)| {
+        // Nothing can be written to an object that the API server does not have.
+        let written = self.conditions.iter().filter(|(key, _)| !self.index.is_kept(key));
+        let desired = written.filter_map(|(key, conditions)| {
             let object = self.index.object(key)?;
             let desired = DesiredConditions {
                 conditions: conditions.clone(),
@@ -320,7 +327,9 @@ impl Engine {
             WorkloadKind::Pod => Kind::Pod,
             WorkloadKind::ExternalWorkload => Kind::ExternalWorkload,
         });
-        let versioned = kinds.iter().filter_map(|kind| Some((kind, self.index.changed(kind)?)));
+        // Clients are held until a replica has seen each version, and those of discovery are not counted.
+        let counted = kinds.iter().filter(|kind| !kind.is_for_discovery());
+        let versioned = counted.filter_map(|kind| Some((kind, self.index.changed(kind)?)));
         versioned.map(|(kind, version)| (version_key(kind), version)).collect()
     }
 

@@ -14,6 +14,7 @@ mod finder;
 mod finding;
 mod grants;
 mod identities;
+mod large_port;
 mod reference_grants;
 mod requests;
 mod routes;

@@ -5,7 +5,7 @@ use crate::index::Index;
 use crate::metric_names as names;
 use parking_lot::Mutex;
 use policy_core::metric::Metric;
-use policy_crds::Kind;
+use policy_crds::{Kind, ObjectKey};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -68,6 +68,7 @@ pub struct IndexMetrics {
     denied_rules: Gauge,
     orphans: Gauge,
     pods_outside: Gauge,
+    kept: Family<KindLabels, Gauge>,
 }
 
 impl Default for IndexMetrics {
@@ -87,6 +88,7 @@ impl Default for IndexMetrics {
             denied_rules: Gauge::default(),
             orphans: Gauge::default(),
             pods_outside: Gauge::default(),
+            kept: Family::default(),
         }
     }
 }
@@ -130,6 +132,8 @@ impl IndexMetrics {
         registry.register(name, help, self.orphans.clone());
         let Metric { name, help, .. } = names::INDEX_PODS_OUTSIDE;
         registry.register(name, help, self.pods_outside.clone());
+        let Metric { name, help, .. } = names::INDEX_KEPT;
+        registry.register(name, help, self.kept.clone());
     }
 
     /// Records a batch: the number of changes, and the duration of each stage.
@@ -171,6 +175,22 @@ impl IndexMetrics {
     /// Records the number of pods with an address that no sidecar looks up.
     pub(crate) fn pods_outside(&self, number: usize) {
         set(&self.pods_outside, number);
+    }
+
+    /// Records the objects that are in force although the definitions of their kinds are gone.
+    pub(crate) fn kept<'a>(&self, kept: impl Iterator<Item = &'a ObjectKey>) {
+        let mut numbers: BTreeMap<Kind, usize> = BTreeMap::new();
+        for key in kept {
+            let number = numbers.entry(key.kind).or_default();
+            *number = number.saturating_add(1);
+        }
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_custom()) {
+            let labels = KindLabels { kind: kind.as_str() };
+            match numbers.get(&kind) {
+                Some(number) => set(&self.kept.get_or_create(&labels), *number),
+                None => _ = self.kept.remove(&labels),
+            }
+        }
     }
 
     /// Counts the objects of these kinds and namespaces again.

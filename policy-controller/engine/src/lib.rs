@@ -19,10 +19,12 @@
 
 mod annotations;
 pub mod behaviour;
+mod client_witness;
 pub mod compatibility;
 mod compile;
 mod compiled;
 pub mod config;
+pub mod contributions;
 pub mod controller;
 mod delegations;
 pub mod desired;
@@ -42,10 +44,15 @@ pub mod hold;
 mod incremental;
 mod index;
 mod index_metrics;
+mod inventory;
 pub mod latest;
+pub mod least_change;
 pub mod metric_names;
+pub mod newly_allowed;
 pub mod outbound;
 mod outside_networks;
+mod policy_edit;
+pub mod probes;
 pub mod programmed;
 pub mod publish;
 mod query;
@@ -60,10 +67,12 @@ mod subscriptions;
 pub mod testing;
 pub mod unsent;
 pub mod view;
+mod widened;
+mod witness;
 
 pub use annotations::annotation_errors;
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
-pub use config::ControllerConfig;
+pub use config::{CONTROLLER_NAME, ControllerConfig};
 pub use controller::{Controller, start};
 pub use destination_shares::DestinationClient;
 pub use destinations::Destinations;
@@ -71,6 +80,7 @@ pub use handles::{ConditionsHandle, DesiredHandle, ObjectsHandle, Policies, Revi
 #[cfg(any(test, feature = "testing"))]
 pub use history::History;
 pub use index_metrics::IndexMetrics;
+pub use inventory::Inventory;
 pub use latest::Latest;
 pub use publish::destination::{
     ClientPlace, DestinationKey, DestinationQuestion, DestinationScope, PublishedDestination,

@@ -25,6 +25,8 @@ policy_core::metrics! {
         "InboundRoutes to which no root delegates";
     INDEX_PODS_OUTSIDE = "policy_index_pods_outside_networks", "",
         "Pods with a sidecar and an address that no sidecar looks up, because it is outside the configured networks: what others send there leaves in plaintext";
+    INDEX_KEPT = "policy_index_kept_objects", "kind",
+        "Objects that are in force although the definition of their kind is gone, by kind";
     INDEX_BATCH_CHANGES = "policy_index_batch_changes", "", "Changes per batch, which is applied as one transaction";
     INDEX_SECONDS = "policy_index_seconds", "stage",
         "Time that a batch of changes takes: resolve (index, resolve and compile) and publish";

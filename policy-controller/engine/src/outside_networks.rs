@@ -32,7 +32,7 @@ impl OutsidePods {
                 }
                 Change::Apply(object) => _ = self.pods.remove(&object.meta.key),
                 Change::Delete(key) if key.kind == Kind::Pod => _ = self.pods.remove(key),
-                Change::Delete(_) | Change::Synced => {}
+                Change::Delete(_) | Change::Keep(_) | Change::Synced => {}
             }
         }
         self.pods.len()

@@ -27,6 +27,8 @@ pub struct WorkloadState {
     /// The mesh identity it stands for: derived from the ServiceAccount, or as the ExternalWorkload
     /// states it. Only this identity may watch the workload.
     pub identity: Arc<str>,
+    /// The owner of its pod, such as `deployment/web`, else `pod/NAME` or `externalworkload/NAME`.
+    pub owner: Arc<str>,
 }
 
 /// A workload, and which state of the world that reflects.

@@ -8,6 +8,8 @@ pub(crate) mod destination;
 pub(crate) mod effective_servers;
 pub(crate) mod effects;
 pub(crate) mod grant;
+pub(crate) mod host_paths;
+pub(crate) mod hostnames;
 pub(crate) mod policy;
 pub(crate) mod port_ownership;
 pub(crate) mod precedence;

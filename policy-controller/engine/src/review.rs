@@ -5,9 +5,11 @@ use crate::config::ControllerConfig;
 use crate::findings::{Finder, Finding, FindingKind};
 use crate::incremental::Memo;
 use crate::index::Index;
+use crate::policy_edit::PolicyEdit;
 use crate::query::workload::MAX_EXAMINED;
 use crate::source::{Batch, Change};
-use policy_crds::{FieldError, Object, ObjectKey};
+use crate::widened::RouteEdit;
+use policy_crds::{FieldError, Kind, Object, ObjectKey};
 use std::sync::Arc;
 
 /// An object that does not exist yet is younger than every other.
@@ -35,6 +37,8 @@ impl Snapshot {
         }
         let object = Arc::new(object);
         let bound = self.bound_only_by(&object.meta.key);
+        let edit = RouteEdit::new(&self.index, &self.config, &object);
+        let other = PolicyEdit::new(&self.index, &self.config, &object);
         let changes = vec![Change::Apply(object.clone())];
         self.index.apply(&Batch { changes, ..Batch::default() });
         let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, MAX_EXAMINED);
@@ -51,6 +55,8 @@ impl Snapshot {
             FindingKind::GrantsNobody { .. } => exists,
             // Reported when the object is deleted, or names its Server no longer.
             FindingKind::OnlyRoute => false,
+            // Of what is read as a whole.
+            FindingKind::TakesAway => false,
             FindingKind::Dangling(_)
             | FindingKind::Ineffective(_)
             | FindingKind::Remark
@@ -58,17 +64,25 @@ impl Snapshot {
             | FindingKind::SelectsNothing
             | FindingKind::PortName
             | FindingKind::PortNumber
+            | FindingKind::ServicePort
             | FindingKind::Displaced
             | FindingKind::DisplacedInPart
             | FindingKind::NeverReached
             | FindingKind::ClientMissing
             | FindingKind::ForeignIdentity
             | FindingKind::GrantsEvery
-            | FindingKind::TrustsRoutes => true,
+            | FindingKind::TrustsRoutes
+            | FindingKind::LargePort => true,
         };
         let mut found: Vec<Finding> = finder.of(&object).into_iter().filter(relevant).collect();
         found.extend(finder.leaves(&object.meta.key, &bound));
-        found.into_iter().map(FieldError::from).collect()
+        if object.meta.key.kind != Kind::Server {
+            found.extend(finder.large_ports(&object.meta.key));
+        }
+        let found = found.into_iter().map(FieldError::from);
+        let widened = edit.and_then(|edit| edit.widened(&self.index, &mut self.memo, &self.config));
+        let other = other.and_then(|it| it.widened(&self.index, &mut self.memo, &self.config));
+        found.chain(widened).chain(other).collect()
     }
 
     /// The Servers that nothing else binds to routes than an object as it is stored, if it is.

@@ -6,13 +6,11 @@ mod text;
 pub use shadow::{Shadowed, shadowed};
 
 use policy_core::{
-    Authorization, Filter, FilterKind, HeaderMatch, HeaderRewrite, HostPattern, IdentityMatch,
-    InformationalHeaders, NetworkMatch, NetworkSymbol, NetworkTerm, Owner, PathHandling,
-    PathPattern, Predicate, Protocol, QueryMatch, RateLimit, RequestMatch, Requirement, Route,
-    ServerPolicy, Streams, Timeouts, Unmatched, UnresolvedGrant, ValueMatch, matching::Segment,
+    Authorization, Filter, FilterKind, HeaderRewrite, InformationalHeaders, Owner, PathHandling,
+    Protocol, RateLimit, Requirement, Route, ServerPolicy, Streams, Timeouts, Unmatched,
+    UnresolvedGrant, UpstreamReuse,
 };
 use serde::Serialize;
-use std::fmt::Write;
 use std::time::Duration;
 
 /// A [`ServerPolicy`] as text fields. Every field of the policy is in it.
@@ -30,6 +28,9 @@ pub struct PolicyView {
     pub paths: String,
     /// True if requests carry headers that name the client.
     pub informational_headers: bool,
+    /// True if a connection to the application is used again after requests without a body alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reuse_without_body: bool,
     /// Grants on the port, in the order they are tried.
     pub authorizations: Vec<GrantView>,
     /// Requests and connections permitted before routes are evaluated.
@@ -126,6 +127,7 @@ impl From<&ServerPolicy> for PolicyView {
             deny,
             paths,
             informational_headers,
+            upstream_reuse,
             authorizations,
             exemptions,
             routes,
@@ -134,13 +136,13 @@ impl From<&ServerPolicy> for PolicyView {
             withheld,
         } = policy;
         let exemptions = exemptions.iter().map(|exemption| ExemptionView {
-            request: exemption.request.as_ref().map(request),
+            request: exemption.request.as_ref().map(ToString::to_string),
             authorization: grant(&exemption.authorization),
         });
-        let hosts = routes
-            .hosts
-            .iter()
-            .map(|(pattern, rule)| HostView { host: host(pattern), unmatched: unmatched(*rule) });
+        let hosts = routes.hosts.iter().map(|(pattern, rule)| HostView {
+            host: pattern.to_string(),
+            unmatched: unmatched(*rule),
+        });
         Self {
             owner: match owner {
                 Owner::Server(server) => server.to_string(),
@@ -153,6 +155,7 @@ impl From<&ServerPolicy> for PolicyView {
                 PathHandling::Raw => "raw".to_owned(),
             },
             informational_headers: *informational_headers == InformationalHeaders::Enabled,
+            reuse_without_body: *upstream_reuse == UpstreamReuse::WithoutBody,
             authorizations: authorizations.iter().map(|a| grant(a)).collect(),
             exemptions: exemptions.collect(),
             routes: routes.routes.iter().map(|r| route(r)).collect(),
@@ -180,61 +183,27 @@ pub fn protocol_name(protocol: Protocol) -> String {
 fn grant(authorization: &Authorization) -> GrantView {
     let requires = match &authorization.requirement {
         Requirement::Nothing => Vec::new(),
-        Requirement::All(conditions) => conditions.iter().map(|c| test(&c.test)).collect(),
+        Requirement::All(conditions) => conditions.iter().map(|c| c.test.to_string()).collect(),
     };
     GrantView { source: authorization.source.to_string(), requires, audit: authorization.audit }
 }
 
-fn test(test: &Predicate) -> String {
-    match test {
-        Predicate::Network(networks) => format!("from {}", join(networks, network)),
-        Predicate::MeshTls => "mesh TLS, with or without an identity".to_owned(),
-        Predicate::Identity(identities) => format!("identity {}", join(identities, identity)),
-        Predicate::TlsPassthrough => "TLS that is passed through".to_owned(),
-        Predicate::Segment(condition) => condition.to_string(),
-    }
-}
-
-fn join<T>(items: &[T], words: impl Fn(&T) -> String) -> String {
+fn join<T: ToString>(items: &[T]) -> String {
     match items {
         [] => "nobody".to_owned(),
-        items => items.iter().map(words).collect::<Vec<_>>().join(" or "),
-    }
-}
-
-/// A network condition in words: `10.0.0.0/8 except 10.1.0.0/16`, `cluster`, `node-local`.
-pub fn network(network: &NetworkMatch) -> String {
-    let mut text = match network.term {
-        NetworkTerm::Net(net) => net.to_string(),
-        NetworkTerm::Symbol(NetworkSymbol::NodeLocal) => "node-local".to_owned(),
-        NetworkTerm::Symbol(NetworkSymbol::Cluster) => "cluster".to_owned(),
-    };
-    if !network.except.is_empty() {
-        let except: Vec<_> = network.except.iter().map(ToString::to_string).collect();
-        // Writing to a String cannot fail.
-        let _ = write!(text, " except {}", except.join(", "));
-    }
-    text
-}
-
-/// An identity as policies write it: `*`, `*.suffix`, or the name.
-pub fn identity(identity: &IdentityMatch) -> String {
-    match identity {
-        IdentityMatch::Any => "*".to_owned(),
-        IdentityMatch::Exact(name) => name.to_string(),
-        IdentityMatch::Suffix(suffix) => format!("*.{suffix}"),
+        items => items.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "),
     }
 }
 
 fn route(route: &Route) -> RouteView {
     let rules = route.rules.iter().map(|rule| RuleView {
-        matches: rule.matches.iter().map(request).collect(),
+        matches: rule.matches.iter().map(ToString::to_string).collect(),
         effects: rule.effects.iter().map(effect).collect(),
     });
     RouteView {
         origin: route.origin.to_string(),
         delegated: route.origin.delegated_path().map(ToString::to_string),
-        hosts: route.hosts.iter().map(host).collect(),
+        hosts: route.hosts.iter().map(ToString::to_string).collect(),
         rules: rules.collect(),
         authorizations: route.authorizations.iter().map(|a| grant(a)).collect(),
         inherits_server: route.inherits_server,
@@ -246,14 +215,6 @@ fn withheld_grant(withheld: &UnresolvedGrant) -> String {
     format!("{}: {}", withheld.source, withheld.reason)
 }
 
-/// A host as routes write it: `*.suffix`, or the name.
-pub fn host(pattern: &HostPattern) -> String {
-    match pattern {
-        HostPattern::Exact(name) => name.to_string(),
-        HostPattern::Suffix(suffix) => format!("*.{suffix}"),
-    }
-}
-
 /// The outcome of requests that no rule matches, in words.
 pub fn unmatched(unmatched: Unmatched) -> String {
     match unmatched {
@@ -261,56 +222,6 @@ pub fn unmatched(unmatched: Unmatched) -> String {
         Unmatched::NotFound => "not found".to_owned(),
         Unmatched::Deny(reason) => format!("denied, {}", reason.as_str()),
         Unmatched::FallThrough => "decided by the next less specific host".to_owned(),
-    }
-}
-
-/// A request match in one line, for example `GET /api/… header x-team=a`.
-pub fn request(wanted: &RequestMatch) -> String {
-    request_on(&path(&wanted.path), wanted)
-}
-
-/// The same, with `path` as the words for its path.
-pub fn request_on(path: &str, wanted: &RequestMatch) -> String {
-    let method = wanted.method().map_or("*", http::Method::as_str);
-    let mut text = format!("{method} {path}");
-    for HeaderMatch { name, value } in wanted.headers() {
-        // Writing to a String cannot fail.
-        let _ = write!(text, " header {name}{}", format_value(value));
-    }
-    for QueryMatch { name, value } in wanted.query() {
-        let _ = write!(text, " query {name}{}", format_value(value));
-    }
-    text
-}
-
-fn format_value(value: &ValueMatch) -> String {
-    match value {
-        ValueMatch::Exact(bytes) => format!("={}", String::from_utf8_lossy(bytes)),
-        ValueMatch::Regex(pattern) => format!("~{}", pattern.source()),
-    }
-}
-
-fn path(path: &PathPattern) -> String {
-    match path {
-        PathPattern::Regex(pattern) => format!("~{}", pattern.source()),
-        PathPattern::Segments { segments, rest } => {
-            let mut text = String::new();
-            for segment in segments {
-                text.push('/');
-                match segment {
-                    Segment::Literal(literal) => text.push_str(literal),
-                    Segment::Parameter(name) => {
-                        let _ = write!(text, "{{{name}}}");
-                    }
-                }
-            }
-            match (rest, segments.is_empty()) {
-                (true, _) => text.push_str("/…"),
-                (false, true) => text.push('/'),
-                (false, false) => {}
-            }
-            text
-        }
     }
 }
 
@@ -326,7 +237,7 @@ fn rate_limits(limit: &RateLimit) -> Vec<String> {
         lines.push(format!("{identity} requests per second of each client ({})", limit.source));
     }
     for exception in &limit.overrides {
-        let clients = join(&exception.clients, ToString::to_string);
+        let clients = join(&exception.clients);
         let rate = exception.requests_per_second;
         lines.push(format!("{rate} requests per second of {clients} ({})", limit.source));
     }
@@ -396,7 +307,7 @@ fn format_header_change(change: &policy_core::filter::HeaderChange) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy_core::DefaultPolicy;
+    use policy_core::{DefaultPolicy, PathPattern, RequestMatch};
 
     fn policy(default: DefaultPolicy) -> ServerPolicy {
         let mut policy = ServerPolicy::without_grants(Owner::Default(default), Protocol::Http1);
@@ -454,9 +365,9 @@ mod tests {
     #[test]
     fn matches_are_one_line() {
         let wanted = RequestMatch::path(PathPattern::prefix("/api"));
-        assert_eq!(request(&wanted), "* /api/…");
+        assert_eq!(wanted.to_string(), "* /api/…");
         let root = RequestMatch::path(PathPattern::exact("/"));
-        assert_eq!(request(&root.with_method(Some(http::Method::GET))), "GET /");
-        assert_eq!(request(&RequestMatch::grpc(Some("a.B"), None)), "POST /a.B/{method}");
+        assert_eq!(root.with_method(Some(http::Method::GET)).to_string(), "GET /");
+        assert_eq!(RequestMatch::grpc(Some("a.B"), None).to_string(), "POST /a.B/{method}");
     }
 }

@@ -528,7 +528,9 @@ fn the_oldest_server_owns_a_port_and_the_others_own_the_rest() {
         Owner::Server(name) => name.name().to_string(),
         Owner::Default(policy) => policy.as_str().to_owned(),
     };
-    assert_eq!(owner(&[POD, &young, &old, &numeric], 8080), "z");
+    assert_eq!(owner(&[POD, &young, &old], 8080), "z");
+    // A number in quotes is a mistake, whose Server keeps the port that was meant.
+    assert_eq!(owner(&[POD, &young, &old, &numeric], 8080), "number");
     assert_eq!(owner(&[POD, &young], 8080), "a");
     assert_eq!(owner(&[POD, &young], 8081), "all-unauthenticated");
 }
@@ -700,6 +702,43 @@ fn a_route_with_a_filter_that_is_not_supported_denies_what_it_matches_and_nothin
         let broken = denying.replace("type: ", "type: Not");
         assert_eq!(said(&compiled(&[POD, &open, &broken])), "Accepted=false Invalid", "{filter}");
     }
+}
+
+#[test]
+fn a_filter_that_is_not_supported_denies_its_rule_alone() {
+    let rewrite = "filters: [{type: URLRewrite, urlRewrite: {hostname: a}}]";
+    let at = |path: &str, rest: &str| format!("{{matches: [{{path: {{value: {path}}}}}], {rest}}}");
+    let of = |rules: &[String]| {
+        let documents = [
+            POD.to_owned(),
+            server("HTTP/1", "all-unauthenticated"),
+            format!(
+                "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+                 metadata: {{name: r, namespace: shop}}\nspec:\n\
+                 \x20 parentRefs: [{{group: policy.linkerd.io, kind: Server, name: web}}]\n\
+                 \x20 rules: [{}]",
+                rules.join(", ")
+            ),
+        ];
+        let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
+        compiled(&documents)
+    };
+    let asked = |compiled: &Compiled| {
+        ["/a", "/b", "/c", "/d"]
+            .map(|path| ask(compiled, 8080, NEIGHBOUR, &format!("GET {path}")).clone())
+    };
+    let dropped = "PartiallyInvalid=true UnsupportedValue";
+    let some = of(&[at("/a", ""), at("/b", rewrite), at("/c", "")]);
+    assert_eq!(asked(&some), ["allow", "unauthorized", "allow", "no_route"]);
+    let accepted = "Accepted=true Accepted";
+    assert_eq!(conditions(&some, "r"), [accepted, dropped, "ResolvedRefs=true ResolvedRefs"]);
+    // Of equal matches the first rule counts, as among rules that are all served.
+    let first = of(&[at("/a", ""), at("/a", rewrite), at("/b", rewrite), at("/b", "")]);
+    assert_eq!(asked(&first), ["allow", "unauthorized", "no_route", "no_route"]);
+    let none = of(&[at("/a", rewrite), at("/b", rewrite)]);
+    assert_eq!(asked(&none), ["routes_invalid"; 4]);
+    let refused = "Accepted=false UnsupportedValue";
+    assert_eq!(conditions(&none, "r"), [refused, "ResolvedRefs=true ResolvedRefs"]);
 }
 
 #[test]

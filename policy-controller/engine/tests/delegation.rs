@@ -9,9 +9,15 @@
     reason = "a test"
 )]
 
+#[path = "delegation/attached.rs"]
+mod attached;
 #[path = "delegation/children.rs"]
 mod children;
 mod common;
+#[path = "delegation/filters.rs"]
+mod filters;
+#[path = "delegation/hostile.rs"]
+mod hostile;
 #[path = "delegation/hosts.rs"]
 mod hosts;
 #[path = "delegation/status.rs"]
@@ -22,8 +28,9 @@ mod times;
 use policy_core::{Connection, Decision, HostPattern, RequestView, Tls, WorkloadKey, naive};
 use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::testing::trees::{
-    HOSTS, NAMESPACES, Permitted, World, claims_are_those_of_the_objects, contained, permitted,
-    routes_leave_hosts_to_their_owners, without_a_holder, without_idle_roots,
+    HOSTS, NAMESPACES, Permitted, World, claims_are_those_of_the_objects, contained,
+    less_is_the_rest, permitted, routes_leave_hosts_to_their_owners, without_a_holder,
+    without_idle_roots,
 };
 use policy_engine::trees::{DelegationTree, NodeEffect};
 use policy_engine::{Compiled, ControllerConfig, History, compile_objects};
@@ -88,6 +95,18 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
+
+    /// A port without what other namespaces contribute permits no request that it did not permit before,
+    /// and loses none that others' rules permitted.
+    #[test]
+    fn a_policy_without_contributions_permits_what_the_rest_permitted(data in bytes()) {
+        let world = World::read(&data);
+        let compiled = compiled(world.objects());
+        for namespaces in [vec!["n0"], vec!["n1"], vec!["n2"], vec!["n0", "n2"]] {
+            let outcome = less_is_the_rest(&compiled, &namespaces);
+            prop_assert!(outcome.is_ok(), "{:?} {:?}", outcome, world);
+        }
+    }
 
     /// Removing a policy or an authentication permits no further request.
     #[test]

@@ -72,7 +72,7 @@ impl Stage {
         let changes: Vec<Change> = changes.into_iter().collect();
         let kinds = changes.iter().filter_map(|change| match change {
             Change::Apply(object) => Some(object.meta.key.kind),
-            Change::Delete(key) => Some(key.kind),
+            Change::Delete(key) | Change::Keep(key) => Some(key.kind),
             Change::Synced => None,
         });
         let versions: BTreeMap<Kind, u64> = kinds.map(|kind| (kind, self.version)).collect();

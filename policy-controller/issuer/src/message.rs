@@ -3,10 +3,11 @@
 
 use bytes::{Bytes, BytesMut};
 use http::Request;
+use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Body;
 use policy_server::{
     CapacityBounds, Limit, Peer, Rate, RevocationOrder, Share, SharedCapacity, WorkGuard,
+    head_bytes,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ const ROOM: CapacityBounds = CapacityBounds {
     first: RevocationOrder::LeastRecentlyUsed,
 };
 
-/// Room that a request takes before its first byte, for its headers.
+/// Room that a request takes before its first byte, at least: its headers, and the state of its stream.
 const REQUEST: u64 = 4 * 1024;
 
 /// The connection of a request.
@@ -128,7 +129,8 @@ impl Messages {
             return Err(MessageError::TooMany(from.address));
         }
         let peer = Peer::at(from.address);
-        let share = self.room.take(&peer, REQUEST).map_err(|_| MessageError::NoRoom)?;
+        let head = REQUEST.max(head_bytes(&request));
+        let share = self.room.take(&peer, head).map_err(|_| MessageError::NoRoom)?;
         let (head, body) = request.into_parts();
         let reading = tokio::time::timeout(self.time, read(body, &share));
         let message = tokio::select! {

@@ -3,7 +3,8 @@
 //! A writer of one namespace can have the API server refuse a ConfigMap there: by a quota, by
 //! a finalizer on an immutable one, by changing it all the time. That must not delay the rotation for
 //! the mesh. A request without an answer is no refusal, so an API server in trouble leaves nobody
-//! behind; and where half of all namespaces refuse, the cause is not one of them.
+//! behind. Where more than half of all namespaces refuse, the cause is probably a rule of the cluster,
+//! which somebody has an hour to mend; it may also be a client that has most of the namespaces.
 
 use super::publish_result::PublishResult;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,9 @@ const REFUSALS: u32 = 5;
 
 /// Minimum time between the first and the last of these.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The same where more than half of all namespaces refuse.
+const PATIENCE_WITH_MOST: Duration = Duration::from_secs(3600);
 
 /// Refusals of one namespace, without a success in between.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +54,7 @@ impl Refusals {
         let refusing = std::mem::take(&mut published.refused);
         let all = published.namespaces.len().saturating_add(refusing.len());
         let are_few = refusing.len().saturating_mul(2) <= all;
+        let patience = if are_few { PATIENCE } else { PATIENCE_WITH_MOST };
         self.had.extend(published.namespaces.iter().cloned());
         let failed = |name: &String| published.pending.iter().any(|(pending, _)| pending == name);
         let refuses = |name: &String| refusing.iter().any(|(one, _)| one == name);
@@ -60,8 +65,10 @@ impl Refusals {
             let refused = self.refused.entry(name.clone()).or_insert(first);
             refused.count = refused.count.saturating_add(1);
             let lasted = now.saturating_duration_since(refused.since);
-            let is_lasting = refused.count >= REFUSALS && lasted >= PATIENCE;
-            if name == home || !are_few || !(is_lasting || self.had.contains(&name)) {
+            // One that was left behind stays so, however many others begin to refuse.
+            let is_lasting = refused.is_left || lasted >= patience;
+            let is_lasting = refused.count >= REFUSALS && is_lasting;
+            if name == home || !(is_lasting || are_few && self.had.contains(&name)) {
                 refused.is_left = false;
                 published.pending.push((name, why));
             } else if is_lasting {
@@ -172,8 +179,28 @@ mod tests {
         assert_eq!(next.pending.len(), 1, "these it never had");
     }
 
+    /// A client that has most namespaces of a mesh kept a rotation waiting for good.
     #[test]
-    fn where_most_namespaces_refuse_the_rotation_waits() {
+    fn where_most_namespaces_refuse_the_rotation_waits_for_an_hour() {
+        let (mut refusals, start) = (Refusals::default(), Instant::now());
+        let at = |seconds: u32| start + SECOND * seconds;
+        let most = || result(&["shop"], &["a", "b", "mesh"], &[]);
+        let mut settle = |result, seconds| {
+            let (mut pending, _, left) = settled(&mut refusals, result, at(seconds));
+            pending.sort();
+            (pending, left)
+        };
+        for seconds in (0..3600).step_by(5) {
+            assert_eq!(settle(most(), seconds), (names(&["a", "b", "mesh"]), vec![]), "{seconds}");
+        }
+        assert_eq!(settle(most(), 3600), (names(&["mesh"]), names(&["a", "b"])));
+        // They stay behind while a third one is waited for.
+        let more = result(&[], &["a", "b", "mesh", "c"], &[]);
+        assert_eq!(settle(more, 3605), (names(&["c", "mesh"]), names(&["a", "b"])));
+    }
+
+    #[test]
+    fn where_fewer_refuse_again_those_that_lasted_are_left_behind_at_once() {
         let (mut refusals, start) = (Refusals::default(), Instant::now());
         for at in 0..100 {
             let answer = result(&["mesh"], &["a", "b"], &[]);

@@ -30,9 +30,6 @@ pub const CONFIG_MAP: &str = policy_kube::names::TRUST_ROOTS;
 /// The label, and the annotation of the same name, of namespaces with injection.
 const INJECT: &str = "portcullis.dev/inject";
 
-/// Linkerd's annotation with the same meaning.
-const LINKERD_INJECT: &str = "linkerd.io/inject";
-
 /// The label selector of injected pods.
 const INJECTED: &str = "portcullis.dev/proxy=injected";
 
@@ -361,9 +358,8 @@ impl NamespaceState {
         let enabled = |texts: &BTreeMap<String, String>, key: &str| {
             texts.get(key).is_some_and(|value| value == "enabled")
         };
-        let wants_roots = enabled(namespace.labels(), INJECT)
-            || enabled(namespace.annotations(), INJECT)
-            || enabled(namespace.annotations(), LINKERD_INJECT);
+        let wants_roots =
+            enabled(namespace.labels(), INJECT) || enabled(namespace.annotations(), INJECT);
         Self { wants_roots, terminating: namespace.meta().deletion_timestamp.is_some() }
     }
 }

@@ -7,14 +7,12 @@ use super::message::{ClientConnection, Messages};
 use super::metrics::IssuerMetrics;
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use policy_enforce::PolicyLayer;
 use policy_enforce::middleware::PolicyService;
 use policy_server::{
-    Accepted, CapacityBounds, ConnectionRefusal, ConnectionService, HandshakeTurns, Listener,
-    ListenerSettings, RevocationOrder, SharedCapacity, TlsHandle, Transport,
+    Accepted, CapacityBounds, ConnectionRefusal, ConnectionService, HandshakeTurns,
+    Http2Connection, Http2Settings, Listener, ListenerSettings, RequestBody, RevocationOrder,
+    SharedCapacity, TlsHandle, Transport,
 };
 use policy_tls::peer::{Peer, PeerTls};
 use std::convert::Infallible;
@@ -49,18 +47,16 @@ const MAX_AGE: Duration = Duration::from_secs(120);
 /// Time for which requests in progress may finish after shutdown begins.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Maximum number of concurrent HTTP/2 streams of a connection. A client needs one.
-const MAX_STREAMS: u32 = 4;
-
-/// Maximum size of the headers of a request.
-const MAX_HEADERS: u32 = 8 * 1024;
-
-/// HTTP/2 flow-control windows of a connection and of a stream: the smallest, which is larger than a
+/// Bounds of HTTP/2. A client needs one stream; the windows are the smallest, which are larger than a
 /// message.
-const WINDOW: u32 = 65_535;
-
-/// Maximum number of bytes that are written ahead of a client.
-const SEND_BUFFER: usize = 16 * 1024;
+const HTTP2: Http2Settings = Http2Settings {
+    window_bytes: 65_535,
+    streams: 4,
+    head_bytes: 8 * 1024,
+    send_buffer: 16 * 1024,
+    ping_after: Duration::from_secs(20),
+    ping_timeout: Duration::from_secs(10),
+};
 
 /// State shared by all connections.
 pub struct Port {
@@ -118,20 +114,10 @@ impl ConnectionService for Port {
         };
         let peer = Arc::new(Peer::new(remote, PeerTls::Terminated(identity)));
         let guarded = GuardedService { inner: self.guard.layer(routes), peer };
-        let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
-            .max_concurrent_streams(MAX_STREAMS)
-            .max_header_list_size(MAX_HEADERS)
-            .max_send_buf_size(SEND_BUFFER)
-            .keep_alive_interval(Duration::from_secs(20))
-            .keep_alive_timeout(Duration::from_secs(10));
-        let service = TowerToHyperService::new(guarded);
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        let ended =
-            end.drive(connection.as_mut(), DRAIN, |connection| connection.graceful_shutdown());
+        let mut connection = pin!(Http2Connection::new(stream, &HTTP2, guarded));
+        let ended = end.drive(connection.as_mut(), DRAIN, |connection| {
+            connection.get_mut().end_gracefully();
+        });
         if let Some(Err(error)) = ended.await {
             tracing::debug!(%remote, %error, "connection ended");
         }
@@ -147,7 +133,7 @@ struct RoutesService {
     from: ClientConnection,
 }
 
-impl Service<Request<Incoming>> for RoutesService {
+impl Service<Request<RequestBody>> for RoutesService {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
@@ -157,7 +143,7 @@ impl Service<Request<Incoming>> for RoutesService {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+    fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
         let Self { mut routes, messages, metrics, from } = self.clone();
         Box::pin(async move {
             let began = Instant::now();
@@ -181,7 +167,7 @@ struct GuardedService {
     peer: Arc<Peer>,
 }
 
-impl Service<Request<Incoming>> for GuardedService {
+impl Service<Request<RequestBody>> for GuardedService {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
@@ -190,7 +176,7 @@ impl Service<Request<Incoming>> for GuardedService {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
+    fn call(&mut self, mut request: Request<RequestBody>) -> Self::Future {
         request.extensions_mut().insert(self.peer.clone());
         let response = self.inner.call(request);
         Box::pin(async move { Ok(response.await?.map(Body::new)) })

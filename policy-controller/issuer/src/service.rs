@@ -107,9 +107,10 @@ impl Certifier {
         if request.identity.len() > MAX_NAME {
             return Err(CertifyError::LongName(request.identity.len()));
         }
-        let turn = self.turns.acquire(ClientNetwork::of(from), 1).await;
+        let network = ClientNetwork::of(from);
+        let turn = self.turns.acquire(network, 1).await;
         let _work = connection.map(ClientConnection::at_work);
-        let account = self.tokens.review(&request.token).await?;
+        let account = self.tokens.review(&request.token, network).await?;
         drop(turn);
         if !self.limit.take(&account, Instant::now()) {
             return Err(CertifyError::TooMany(account));

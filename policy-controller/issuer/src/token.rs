@@ -1,6 +1,7 @@
 //! Authenticates tokens as service accounts by TokenReview.
 
 use policy_kube::ClusterReviewer;
+use policy_server::ClientNetwork;
 use policy_server::review::jwt::audience_of;
 use policy_server::review::{Authenticated, CachedReviewer, ReviewError, Reviewer};
 use std::collections::BTreeMap;
@@ -69,8 +70,12 @@ impl Tokens {
         Self { reviewers: audiences.iter().map(reviewer).collect() }
     }
 
-    /// Returns the service account of this token.
-    pub(super) async fn review(&self, token: &[u8]) -> Result<ServiceAccount, TokenError> {
+    /// Returns the service account of this token, which a client of the network `from` presents.
+    pub(super) async fn review(
+        &self,
+        token: &[u8],
+        from: ClientNetwork,
+    ) -> Result<ServiceAccount, TokenError> {
         let refused = |why: &str| TokenError::Refused(why.to_owned());
         if token.len() > MAX_BYTES {
             return Err(TokenError::Refused(format!(
@@ -92,7 +97,7 @@ impl Tokens {
                 allowed.join(", ")
             )));
         };
-        service_account(&reviewer.authenticate(text).await?)
+        service_account(&reviewer.authenticate(text, from).await?)
     }
 }
 

@@ -15,4 +15,6 @@ mod tests;
 pub use decision::{Action, ElectionState, LeaderElectionRecord, MonotonicTime, Timing};
 pub use leader_elector::{LeaderElector, Leadership, identity};
 pub use metrics::LeaseMetrics;
+pub use record::KINDS_IN_USE;
+pub(crate) use record::kinds_of;
 pub use settings::{LEASE_NAME, LeaseSettings};

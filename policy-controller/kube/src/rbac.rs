@@ -145,7 +145,17 @@ pub fn cluster_rules() -> Vec<PolicyRule> {
     let mut rules = rules_on(Kind::watched(), WATCH);
     rules.extend(status_rules(|_| true));
     rules.extend(CLUSTER.iter().map(Rule::to_rule));
+    rules.push(definition_rule());
     rules
+}
+
+/// The right to read the definitions of the watched kinds: whether an object was deleted, or its
+/// definition, decides whether it stays in force.
+fn definition_rule() -> PolicyRule {
+    let custom = Kind::watched().filter(|kind| kind.is_custom());
+    let names = custom.map(|kind| format!("{}.{}", kind.plural(), kind.group()));
+    let rule = rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get"]);
+    PolicyRule { resource_names: Some(names.collect()), ..rule.to_rule() }
 }
 
 /// Additional rules, in the whole cluster, of a controller that tells sidecars what addresses lead to
@@ -430,11 +440,13 @@ mod tests {
         let reported = Kind::conditioned().filter(|kind| *kind != Kind::ReferenceGrant);
         let reported: Vec<Kind> = reported.collect();
         let name = |kind: Kind, more: &str| format!("{}/{}{more}", kind.group(), kind.plural());
-        let everywhere = (cluster_rules(), reported.clone());
+        let definitions = "apiextensions.k8s.io/customresourcedefinitions".to_owned();
+        let everywhere = (cluster_rules(), reported.clone(), Some(definitions));
         let namespaced = reported.into_iter().filter(|kind| kind.is_namespaced()).collect();
-        for (rules, reported) in [everywhere, (namespace_rules(), namespaced)] {
+        for (rules, reported, more) in [everywhere, (namespace_rules(), namespaced, None)] {
             let mut read: BTreeSet<String> = reported.iter().map(|kind| name(*kind, "")).collect();
             read.insert("/namespaces".to_owned());
+            read.extend(more);
             let written: BTreeSet<String> =
                 reported.iter().map(|kind| name(*kind, "/status")).collect();
             assert_eq!(allowed(&rules, "get"), read);

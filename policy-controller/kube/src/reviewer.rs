@@ -9,6 +9,7 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use kube::api::{Api, PostParams};
+use policy_server::ClientNetwork;
 use policy_server::review::{Authenticated, ReviewError, Reviewer, Subject, jwt};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -95,6 +96,7 @@ impl Reviewer for ClusterReviewer {
     fn authenticate<'a>(
         &'a self,
         token: &'a str,
+        _: ClientNetwork,
     ) -> BoxFuture<'a, Result<Authenticated, ReviewError>> {
         Box::pin(self.review(token))
     }
@@ -103,6 +105,7 @@ impl Reviewer for ClusterReviewer {
         &'a self,
         subject: &'a Arc<Subject>,
         namespace: Option<&'a str>,
+        _: ClientNetwork,
     ) -> BoxFuture<'a, Result<bool, ReviewError>> {
         Box::pin(self.access(subject, namespace))
     }

@@ -15,8 +15,9 @@
 //! nothing happened, and the resource versions of lists, by which revisions are compared and a
 //! restored backup is noticed.
 //!
-//! **Invariants.** No failure removes an object: only a delete event, a complete list, or a kind that
-//! was found absent twice does. A list arrives as one batch, together with the deletions that were
+//! **Invariants.** No failure removes an object: only a delete event or a complete list does. An object
+//! that is gone because the definition of its kind is stays in force
+//! ([`policy_engine::source::Change::Keep`]). A list arrives as one batch, together with the deletions that were
 //! missed. An object that cannot be parsed is an invalid object. Pods that have ended are objects
 //! like any other: their phase is a fact of the object, and the policy of a pod that does not run
 //! affects no traffic.
@@ -25,6 +26,7 @@ mod api;
 mod backoff;
 mod batcher;
 mod config;
+mod custom_definition;
 mod decode;
 mod definition;
 mod discover;
@@ -34,6 +36,7 @@ mod freshness;
 mod latest_versions;
 mod metrics;
 mod namespaces;
+mod pages;
 mod pending_batch;
 mod projection;
 #[cfg(test)]

@@ -11,10 +11,12 @@
 //! Status is an output: it is read only to find out whether it has to be written. Each object is in
 //! the queue at most once; a slow API server delays status and costs no memory. The condition types
 //! are Accepted, ResolvedRefs, Programmed and ProxyUnsupported; everything else that is known about
-//! an object becomes the reason or the message of one of them.
+//! an object becomes the reason or the message of one of them. Of a route with hostnames HostnamesAttached
+//! keeps the times since which it has them.
 
 mod api;
 mod api_discovery;
+mod attached;
 mod debounce;
 mod degradations;
 mod desired;

@@ -72,6 +72,11 @@ pub struct InjectorArgs {
     #[arg(long, value_enum, default_value_t)]
     pub injector_bypass: BypassArg,
 
+    /// The annotation `linkerd.io/inject` asks this injector, too, where Linkerd's does not run. Without
+    /// it, of this annotation only `disabled` on a pod counts.
+    #[arg(long)]
+    pub injector_linkerd_inject: bool,
+
     /// Sidecars listen on IPv4 alone, for nodes without IPv6.
     #[arg(long)]
     pub injector_disable_ipv6: bool,
@@ -123,6 +128,7 @@ impl InjectorArgs {
                 BypassArg::Refuse => Bypass::Refuse,
             },
             outbound: self.outbound(),
+            reads_linkerd: self.injector_linkerd_inject,
         })
     }
 
@@ -195,6 +201,7 @@ mod tests {
             trust: TrustSettings::default(),
             bypass: Bypass::Warn,
             outbound: OutboundSettings::default(),
+            reads_linkerd: false,
         };
         assert_eq!(expected.control_plane.policy, "portcullis-policy.mesh.svc.cluster.local.:8090");
         assert_eq!(settings(&["--injector"]), Ok(Some(expected)));

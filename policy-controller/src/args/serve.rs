@@ -82,6 +82,7 @@ impl ServeArgs {
             max_request_bytes: self.max_request_bytes,
             max_policy_bytes: self.max_policy_bytes,
             max_update_bytes: self.max_update_bytes,
+            max_expression_bytes: ServeConfig::default().max_expression_bytes,
             window_bytes: self.http2_window_bytes,
             keepalive_interval: Duration::from_secs(self.keepalive_interval),
             keepalive_timeout: Duration::from_secs(self.keepalive_timeout),

@@ -213,6 +213,8 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
         args.shared_namespaces.clone().unwrap_or_else(|| [namespace.clone()].into());
     let config = ControllerConfig {
         default_policy: args.default_policy,
+        controller_name: args.status.controller_name.clone(),
+        cluster_domain: args.injector.injector_cluster_domain.as_str().into(),
         cluster_networks: args.cluster_networks.clone(),
         probe_networks: args.probe_networks.clone(),
         control_plane_namespace: namespace,
@@ -259,6 +261,7 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
         limits: Limits {
             undeclared_ports_per_workload: args.serve.max_undeclared_ports,
             file_bytes: args.serve.max_file_bytes,
+            update_bytes: args.serve.max_update_bytes,
             ..Limits::default()
         },
     };

@@ -14,6 +14,7 @@ fn describe(change: &Change) -> String {
             format!("{mark}{}", object.meta.key)
         }
         Change::Delete(key) => format!("-{key}"),
+        Change::Keep(key) => format!("={key}"),
         Change::Synced => "synced".to_owned(),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::error::RunError;
 use super::index::Handles;
+use super::kept;
 use super::supervisor::Supervisor;
 use crate::admin::Admin;
 use crate::args::ClusterSettings;
@@ -32,6 +33,8 @@ pub(super) struct ClusterTasks {
     status: StatusSettings,
     /// Metrics of the injector; absent: it is not served.
     pub(super) injection: Option<InjectorMetrics>,
+    /// True if `linkerd.io/inject` asks the injector, too.
+    reads_linkerd: bool,
 }
 
 /// The running tasks.
@@ -63,6 +66,10 @@ impl ClusterTasks {
             lease_settings: settings.lease.clone(),
             status: settings.status.clone(),
             injection: settings.injector.as_ref().map(|_| InjectorMetrics::default()),
+            reads_linkerd: settings
+                .injector
+                .as_ref()
+                .is_some_and(|injector| injector.reads_linkerd),
         })
     }
 
@@ -105,6 +112,7 @@ impl ClusterTasks {
                 events: self.events.clone(),
                 metrics,
                 control_plane: self.lease_settings.namespace.clone(),
+                reads_linkerd: self.reads_linkerd,
             })
         });
         let writer = StatusWriter::new(self.client, self.status, inputs, self.identity)
@@ -114,6 +122,10 @@ impl ClusterTasks {
             writer.metrics().register(registry);
             self.events.metrics().register(registry);
         });
+        let warn = warn_kept(self.events.clone(), self.lease_settings.clone());
+        let kept = kept::follow(handles.inventory.clone(), admin.readiness().clone(), warn);
+        supervisor.spawn("the monitor of kept objects", kept);
+        let lease = self.lease.with_inventory(handles.inventory.clone());
         let counts = counting.clone().while_leading(self.leadership.changes());
         supervisor.spawn("the leader's rollout tracker", counts);
         let (stop, stop_lease) = (CancellationToken::new(), CancellationToken::new());
@@ -123,7 +135,7 @@ impl ClusterTasks {
             labeler: labeler.map(|labeler| {
                 supervisor.spawn("the namespace labeler", labeler.run(stop.clone()))
             }),
-            lease: supervisor.spawn("leader election", self.lease.run(stop_lease.clone())),
+            lease: supervisor.spawn("leader election", lease.run(stop_lease.clone())),
             stop,
             stop_lease,
         }
@@ -171,6 +183,11 @@ pub(super) async fn admission(
     admin.register(|registry| admission.metrics().register(registry));
     tracing::info!(admission = %admission.address(), "listening");
     Ok(Some(admission))
+}
+
+/// Reports by an Event that objects have outlived their definition.
+fn warn_kept(events: EventRecorder, settings: LeaseSettings) -> impl Fn(&str) + Send + 'static {
+    move |note| events.warn(regarding(&settings), "DefinitionGone", note)
 }
 
 /// Returns the object that Events about this replica regard.

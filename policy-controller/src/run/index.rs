@@ -3,6 +3,7 @@
 use super::error::RunError;
 use policy_engine::Destinations;
 use policy_engine::IndexMetrics;
+use policy_engine::Inventory;
 use policy_engine::ReviewHandle;
 use policy_engine::config::ControllerConfig;
 use policy_engine::controller::{Controller, start};
@@ -33,6 +34,7 @@ pub(super) struct Handles {
     pub(super) objects: ObjectsHandle,
     pub(super) demand: Option<DesiredHandle>,
     pub(super) metrics: IndexMetrics,
+    pub(super) inventory: watch::Receiver<Option<Arc<Inventory>>>,
 }
 
 impl Index {
@@ -98,6 +100,7 @@ impl Handles {
             objects: controller.objects.clone(),
             demand: controller.desired.take(),
             metrics: controller.metrics.clone(),
+            inventory: controller.inventory.clone(),
         }
     }
 }

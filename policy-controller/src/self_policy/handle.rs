@@ -74,6 +74,7 @@ impl SelfPolicy {
     pub fn grpc(&self) -> PolicyLayer {
         let workload = self.shared.workload.to_string();
         PolicyLayer::new(&self.shared.store, self.shared.ports.grpc, &workload)
+            .whole_service()
             .with_recorder(Arc::new(self.shared.metrics.clone()))
     }
 

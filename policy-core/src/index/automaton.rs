@@ -39,6 +39,9 @@ impl RegexCompiler {
             return known.clone();
         }
         let table = self.table(std::slice::from_ref(pattern));
+        if table.is_none() {
+            pattern.prepare();
+        }
         let made = Arc::new(CompiledRegex { pattern: pattern.clone(), table });
         self.single.insert(pattern.source().into(), made.clone());
         made
@@ -55,6 +58,9 @@ impl RegexCompiler {
         let table = self.table(patterns);
         if table.is_some() || patterns.len() <= 1 {
             if !patterns.is_empty() {
+                if table.is_none() {
+                    patterns.iter().for_each(Pattern::prepare);
+                }
                 groups.push(RegexSet { table, patterns: patterns.into(), first });
             }
             return;

@@ -5,7 +5,7 @@
 //! leaves gaps between ranks, so that inserted matches fit between existing ones.
 
 use crate::change::ListDiff;
-use crate::decision::RuleId;
+use crate::decision::{Denied, RuleId};
 use crate::index::automaton::RegexCompiler;
 use crate::index::bounds::BuildError;
 use crate::index::candidates::NONE;
@@ -13,7 +13,7 @@ use crate::index::routes::{LayeredRoutes, MatchEntry, RouteList, RouteMatch, Rou
 use crate::index::unreadable::UnreadableRoute;
 use crate::index::{at, next_id};
 use crate::matching::RequestMatch;
-use crate::policy::{RouteTable, ServerPolicy};
+use crate::policy::{Route, RouteTable, ServerPolicy, Unmatched};
 use crate::precedence::Precedence;
 use crate::request::RequestView;
 use std::sync::Arc;
@@ -44,6 +44,8 @@ struct Overlay {
     routes: Routes,
     /// Current indices of the routes of the base, then of the inserted routes.
     places: Box<[u32]>,
+    /// The inserted routes that come before all others.
+    unreadable: Box<[UnreadableRoute]>,
     /// The difference of the routes to those of the base.
     since: ListDiff,
 }
@@ -94,8 +96,7 @@ impl RouteIndex {
     }
 
     /// Returns the index of `table`, derived from this one by `change`. `None` if they have too
-    /// little in common, or if one of them has routes that come before all others. Both must handle
-    /// paths alike.
+    /// little in common. Both must handle paths alike.
     pub(crate) fn changed_to(
         &self,
         table: &RouteTable,
@@ -104,10 +105,6 @@ impl RouteIndex {
         let base = &self.base;
         let old = &base.policy.routes;
         if old.hosts != table.hosts || old.otherwise != table.otherwise {
-            return Ok(None);
-        }
-        let mut fresh = change.inserted().iter().filter_map(|place| table.routes.get(*place));
-        if !base.unreadable.is_empty() || fresh.any(|route| route.origin.comes_first()) {
             return Ok(None);
         }
         let since = match &self.overlay {
@@ -121,17 +118,33 @@ impl RouteIndex {
         if since.is_empty() {
             return Ok(Some(Self { base: Arc::clone(base), overlay: None }));
         }
+        let gone = since.removed().iter().filter_map(|place| old.routes.get(*place));
+        let fresh = since.inserted().iter().filter_map(|place| table.routes.get(*place));
+        let has_unreadable =
+            !base.unreadable.is_empty() || fresh.clone().any(|route| route.origin.comes_first());
+        let of_trees = Unmatched::Deny(Denied::NotDelegated);
+        let has_trees = || table.hosts.values().any(|unmatched| *unmatched == of_trees);
+        if has_unreadable && has_trees() && gone.chain(fresh).any(|one| changes_tables(one, table))
+        {
+            return Ok(None);
+        }
         let first = next_id(old.routes.len(), "route table")?;
         let mut places = kept_places(&since, lengths)?;
-        let (mut anchors, mut routes) = (Vec::new(), Vec::new());
+        let RouteTable { hosts, otherwise, .. } = table;
+        let (otherwise, paths) = (*otherwise, base.policy.paths);
+        let mut compiler = RegexCompiler::default();
+        let (mut anchors, mut routes, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         for place in since.inserted() {
             let number = next_id(places.len(), "route table")?;
             places.push(next_id(*place, "route table")?);
             anchors.push(next_id(since.anchor(*place), "route table")?);
-            routes.extend(table.routes.get(*place).map(|route| (number, &**route)));
+            let Some(route) = table.routes.get(*place) else { continue };
+            if route.origin.comes_first() {
+                unreadable.push(UnreadableRoute::new(number, route, paths, &mut compiler)?);
+            } else {
+                routes.push((number, &**route));
+            }
         }
-        let RouteTable { hosts, otherwise, .. } = table;
-        let (otherwise, paths) = (*otherwise, base.policy.paths);
         let listed = RouteList { routes: &routes, hosts, otherwise, all_hosts: false, paths };
         let mut room = true;
         let rank = |matches: &[MatchEntry<'_>]| {
@@ -139,22 +152,39 @@ impl RouteIndex {
             room = ranks.is_some();
             ranks.unwrap_or_default()
         };
-        let routes = Routes::build(listed, rank, &mut RegexCompiler::default())?;
-        let overlay = Overlay { routes, places: places.into(), since };
+        let routes = Routes::build(listed, rank, &mut compiler)?;
+        let (places, unreadable) = (places.into(), unreadable.into());
+        let overlay = Overlay { routes, places, unreadable, since };
         Ok(room.then(|| Self { base: Arc::clone(base), overlay: Some(overlay) }))
     }
 
     /// Returns the result of the routes for `request`.
     pub(crate) fn find(&self, request: &RequestView<'_>) -> RouteMatch {
-        let base = &self.base.routes;
-        if !self.base.unreadable.is_empty() && !base.is_closed(request.host) {
-            let mut unreadable = self.base.unreadable.iter();
-            if let Some(id) = unreadable.find_map(|route| route.find(request)) {
-                return RouteMatch::Rule(id);
-            }
+        if let Some(id) = self.unreadable(request) {
+            return RouteMatch::Rule(id);
         }
+        let base = &self.base.routes;
         let overlay = self.overlay.as_ref().map(|overlay| (&overlay.routes, &*overlay.places));
         LayeredRoutes { base, overlay }.find(request)
+    }
+
+    /// Returns the first rule of a route that comes before all others, and that denies `request`.
+    fn unreadable(&self, request: &RequestView<'_>) -> Option<RuleId> {
+        let (own, overlay) = (&*self.base.unreadable, self.overlay.as_ref());
+        let fresh = overlay.map_or(&[][..], |overlay| &overlay.unreadable);
+        if (own.is_empty() && fresh.is_empty()) || self.base.routes.is_closed(request.host) {
+            return None;
+        }
+        let current = |number: u32| match overlay {
+            Some(overlay) => at(&overlay.places, number).copied().filter(|place| *place != NONE),
+            None => Some(number),
+        };
+        // Those that are kept are in their order, and so are those that are inserted.
+        let first = |routes: &[UnreadableRoute]| {
+            let mut present = routes.iter().filter_map(|one| Some((one, current(one.number())?)));
+            present.find_map(|(one, route)| Some(RuleId { route, ..one.find(request)? }))
+        };
+        first(own).into_iter().chain(first(fresh)).min_by_key(|id| id.route)
     }
 
     /// The policy that was indexed as a whole.
@@ -166,6 +196,12 @@ impl RouteIndex {
     pub(crate) fn since(&self) -> Option<&ListDiff> {
         self.overlay.as_ref().map(|overlay| &overlay.since)
     }
+}
+
+/// Returns true if a host has a table for the sake of the route alone: with it or without it, another
+/// table may be the one that says whether a host belongs to trees (see [`Routes::is_closed`]).
+fn changes_tables(route: &Route, table: &RouteTable) -> bool {
+    !route.origin.comes_first() && route.hosts.iter().any(|host| !table.hosts.contains_key(host))
 }
 
 /// Returns the current index of each route of a base, [`NONE`] if it is removed. `lengths` are
@@ -238,5 +274,65 @@ impl Base {
         let number = alike.last().unwrap_or(0_u32);
         let everything = RequestMatch::everything();
         Some(Precedence::of(at(&rule.matches, number).unwrap_or(&everything)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matching::PathPattern;
+    use crate::name::Origin;
+    use crate::testing::{self, OwnedRequest};
+
+    fn table(routes: &[&Arc<Route>]) -> Arc<ServerPolicy> {
+        let mut policy = testing::policy();
+        policy.routes.routes = routes.iter().copied().cloned().collect();
+        Arc::new(policy)
+    }
+
+    fn route(name: &str, path: &str) -> Arc<Route> {
+        let path = PathPattern::prefix(path);
+        Arc::new(testing::route(name, vec![RequestMatch::path(path)]))
+    }
+
+    fn unreadable(name: &str, path: &str) -> Arc<Route> {
+        let origin = Origin::Unreadable(testing::object("HTTPRoute", name));
+        Arc::new(Route { origin, ..Route::clone(&route(name, path)) })
+    }
+
+    /// The number of the route that decides about a path.
+    fn found(index: &RouteIndex, path: &str) -> Option<u32> {
+        match index.find(&OwnedRequest::get(path).view()) {
+            RouteMatch::Rule(id) => Some(id.route),
+            RouteMatch::Indeterminate(_) | RouteMatch::Server | RouteMatch::Deny(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_change_beside_a_route_that_cannot_be_read_leaves_the_others_as_they_are() {
+        let (a, b, c) = (route("a", "/a"), route("b", "/b"), route("c", "/c"));
+        let (x, y) = (unreadable("x", "/x"), unreadable("y", "/"));
+        let first = table(&[&a, &x, &b]);
+        let index = RouteIndex::new(&first, &mut RegexCompiler::default()).unwrap();
+        let change = |index: &RouteIndex, before: usize, kept: &[Option<usize>], after| {
+            let mut diff = ListDiff::builder(before);
+            for place in kept {
+                match place {
+                    Some(place) => diff.retain(*place),
+                    None => diff.insert(),
+                }
+            }
+            let after: Arc<ServerPolicy> = after;
+            let diff = diff.finish().unwrap();
+            let index = index.changed_to(&after.routes, &diff).unwrap().unwrap();
+            assert!(Arc::ptr_eq(index.base(), &first));
+            index
+        };
+        let more = change(&index, 3, &[None, Some(0), Some(1), Some(2)], table(&[&c, &a, &x, &b]));
+        assert_eq!(["/a", "/x", "/b", "/c"].map(|path| found(&more, path)), [1, 2, 3, 0].map(Some));
+        let less = change(&more, 4, &[Some(1), Some(3)], table(&[&a, &b]));
+        assert_eq!(["/a", "/x", "/b"].map(|path| found(&less, path)), [Some(0), None, Some(1)]);
+        let all = change(&less, 2, &[None, Some(0), None, Some(1)], table(&[&y, &a, &x, &b]));
+        assert_eq!(["/a", "/x", "/b", "/c"].map(|path| found(&all, path)), [Some(0); 4]);
     }
 }

@@ -13,6 +13,7 @@ use crate::request::RequestView;
 /// One such route, whose matches are tried in order.
 #[derive(Debug)]
 pub(crate) struct UnreadableRoute {
+    number: u32,
     hosts: Box<[HostPattern]>,
     matches: Box<[CompiledMatch]>,
 }
@@ -33,7 +34,12 @@ impl UnreadableRoute {
             let compiled = wanted.iter().map(|one| CompiledMatch::new(one, id, paths, compiler));
             matches.extend(compiled);
         }
-        Ok(Self { hosts: route.hosts.to_vec().into(), matches: matches.into() })
+        Ok(Self { number, hosts: route.hosts.to_vec().into(), matches: matches.into() })
+    }
+
+    /// Returns its number in the index.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
     }
 
     /// Returns the rule whose match the request fulfils, or may fulfil.

@@ -75,22 +75,32 @@ fn forwarded_as_judged(uri: &Uri, found: &Target<'_>) -> Result<(), String> {
     }
 }
 
-/// Reads `data` as seeds of a policy, a client and a request. Both evaluators decide
-/// alike, and the explanation is of that decision.
+/// Reads `data` as seeds of a policy, of clients and of requests. Both evaluators decide
+/// alike about each of them, and the explanation is of that decision.
 pub fn agreement(data: &[u8]) -> Result<(), String> {
-    let Some((policy, client, request)) = case(data) else { return Ok(()) };
+    let Some(DrawnCase { policy, clients, requests }) = case(data) else { return Ok(()) };
     let evaluator = match Evaluator::build(Arc::new(policy.clone())) {
         Ok(evaluator) => evaluator,
         Err(error) => return Err(error.to_string()),
     };
-    let (connection, view) = (client.view(), request.view());
-    let mut memo = Memo::new();
-    let first = evaluator.decide_request(&connection, &mut memo, &view);
-    let again = evaluator.decide_request(&connection, &mut memo, &view);
-    let explained = explain(&policy, &connection, Some(&view)).decision;
-    same(naive::decide_request(&policy, &connection, &view), &[first, again, explained])?;
-    let first = evaluator.decide_connection(&connection);
-    same(naive::decide_connection(&policy, &connection), &[first])
+    for client in &clients {
+        let connection = client.view();
+        let first = evaluator.decide_connection(&connection);
+        let wrong = |wrong: String| format!("{client:?}: {wrong}");
+        let explained = explain(&policy, &connection, None).decision;
+        same(naive::decide_connection(&policy, &connection), &[first, explained]).map_err(wrong)?;
+        let mut memo = Memo::new();
+        for request in &requests {
+            let view = request.view();
+            let first = evaluator.decide_request(&connection, &mut memo, &view);
+            let again = evaluator.decide_request(&connection, &mut memo, &view);
+            let explained = explain(&policy, &connection, Some(&view)).decision;
+            let expected = naive::decide_request(&policy, &connection, &view);
+            let wrong = |wrong: String| format!("{client:?}, {request:?}: {wrong}");
+            same(expected, &[first, again, explained]).map_err(wrong)?;
+        }
+    }
+    Ok(())
 }
 
 fn same(expected: Decision, found: &[Decision]) -> Result<(), String> {
@@ -100,24 +110,38 @@ fn same(expected: Decision, found: &[Decision]) -> Result<(), String> {
     }
 }
 
-/// The policy comes from the first 32 bytes, the client from the next and the request from the
-/// rest, so that each can be varied while the others stay.
-fn case(data: &[u8]) -> Option<(ServerPolicy, OwnedConnection, OwnedRequest)> {
-    let mut seeds = data.chunks(SEED);
-    let policy = draw(&any_policy(), seeds.next())?;
-    let client = draw(&any_client(), seeds.next())?;
-    Some((policy, client, draw(&any_request(), seeds.next())?))
+/// A policy, and all that it decides about: each request of each client.
+struct DrawnCase {
+    policy: ServerPolicy,
+    clients: Vec<OwnedConnection>,
+    requests: Vec<OwnedRequest>,
 }
 
-/// The bytes that seed the random choices of one value.
+/// Numbers of clients and of requests that a policy decides about, because a policy and its index take
+/// longer to make than a decision does.
+const CLIENTS: usize = 4;
+const REQUESTS: usize = 16;
+
+/// The policy comes from the first 32 bytes, the clients from the next and the requests from the
+/// rest, so that each can be varied while the others stay.
+fn case(data: &[u8]) -> Option<DrawnCase> {
+    let mut seeds = data.chunks(SEED);
+    let policy = draw(&any_policy(), seeds.next(), 1).pop()?;
+    let clients = draw(&any_client(), seeds.next(), CLIENTS);
+    Some(DrawnCase { policy, clients, requests: draw(&any_request(), seeds.next(), REQUESTS) })
+}
+
+/// The bytes that seed the random choices of one chunk.
 const SEED: usize = 32;
 
-fn draw<S: Strategy>(strategy: &S, bytes: Option<&[u8]>) -> Option<S::Value> {
+/// Values that the choices make, one after the other.
+fn draw<S: Strategy>(strategy: &S, bytes: Option<&[u8]>, number: usize) -> Vec<S::Value> {
     let mut seed = [0; SEED];
     for (to, from) in seed.iter_mut().zip(bytes.unwrap_or_default()) {
         *to = *from;
     }
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    Some(strategy.new_tree(&mut runner).ok()?.current())
+    let drawn = (0..number).map_while(|_| strategy.new_tree(&mut runner).ok());
+    drawn.map(|tree| tree.current()).collect()
 }

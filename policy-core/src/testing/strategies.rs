@@ -16,7 +16,7 @@ use crate::network::{Facts, NetworkMatch, NetworkSymbol, NetworkTerm};
 use crate::pattern::Pattern;
 use crate::policy::{
     Exemption, InformationalHeaders, Owner, PathHandling, Protocol, Route, RouteKind, RouteTable,
-    Rule, ServerPolicy, Unmatched,
+    Rule, ServerPolicy, Unmatched, UpstreamReuse,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
@@ -25,7 +25,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 // The last four are two paths on a port that compares match forms, and four on another.
@@ -57,8 +57,11 @@ fn text(from: &'static [&'static str]) -> impl Strategy<Value = Arc<str>> {
     select(from).prop_map(Arc::from)
 }
 
+/// The expressions, parsed once for all policies.
 fn any_regex() -> impl Strategy<Value = Pattern> {
-    select(&REGEXES[..]).prop_filter_map("invalid expression", |r| Pattern::parse(r).ok())
+    static PARSED: LazyLock<[Option<Pattern>; REGEXES.len()]> =
+        LazyLock::new(|| REGEXES.map(|source| Pattern::parse(source).ok()));
+    select(&PARSED[..]).prop_filter_map("invalid expression", |pattern| pattern)
 }
 
 fn any_value() -> impl Strategy<Value = ValueMatch> {
@@ -253,6 +256,7 @@ pub fn any_policy() -> impl Strategy<Value = ServerPolicy> {
             deny,
             paths,
             informational_headers: InformationalHeaders::Enabled,
+            upstream_reuse: UpstreamReuse::Usual,
             authorizations,
             exemptions,
             routes,

@@ -8,7 +8,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, FORWARDED, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Version};
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use std::time::Duration;
 
 /// The client's identity, for the application.
@@ -19,6 +19,8 @@ pub const CONNECTION_SECURE: HeaderName = HeaderName::from_static("l5d-connectio
 pub const ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");
 /// The error message, for meshed peers.
 pub const PROXY_ERROR: HeaderName = HeaderName::from_static("l5d-proxy-error");
+/// The id of the record of a refusal, for meshed peers.
+pub const DECISION: HeaderName = HeaderName::from_static("portcullis-decision");
 /// Makes a meshed peer close its client's connection.
 pub const PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-connection");
 
@@ -60,7 +62,7 @@ pub fn clean_request(head: &mut Parts, meshed: bool) -> ConnectionOptions {
         return ConnectionOptions { upgrade: false, orig_proto };
     }
     let upgrade = head.version == Version::HTTP_11 && wants_upgrade(&head.headers);
-    let kept = if upgrade { head.headers.get(UPGRADE).cloned() } else { None };
+    let kept = if upgrade { named_upgrade(&head.headers) } else { None };
     let trailers = head.headers.get_all(TE).iter().any(|line| has_token(line, "trailers"));
     remove_hop_by_hop(&mut head.headers);
     if trailers {
@@ -114,15 +116,32 @@ pub fn set_orig_proto(headers: &mut HeaderMap, version: Version) {
     headers.insert(ORIG_PROTO, HeaderValue::from_static(text));
 }
 
-/// Cleans a response's head. `switching`: it is a 101 that the request asked for.
-pub fn clean_response(headers: &mut HeaderMap, switching: bool) {
+/// Cleans the head of a response of this status, whose client speaks this version. A 101 is one that the
+/// request asked for. A 426 has to name what its client shall switch to (RFC 9110 section 15.5.22).
+pub fn clean_response(headers: &mut HeaderMap, status: StatusCode, client: Version) {
     let scan = scan_names(headers);
     if scan.reserved {
         remove_reserved(headers);
     }
-    if (scan.hop || scan.te) && !switching {
+    if (scan.hop || scan.te) && status != StatusCode::SWITCHING_PROTOCOLS {
+        let names = status == StatusCode::UPGRADE_REQUIRED && client == Version::HTTP_11;
+        let named = if names { named_upgrade(headers) } else { None };
         remove_hop_by_hop(headers);
+        if let Some(protocols) = named {
+            headers.insert(UPGRADE, protocols);
+        }
     }
+}
+
+/// Returns the protocols that a head names to switch to, in one line. None if one of them is not carried
+/// ([`clean_request`]).
+fn named_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let lines: Vec<_> = headers.get_all(UPGRADE).iter().collect();
+    if lines.is_empty() || lines.iter().any(|line| carries_requests(line)) {
+        return None;
+    }
+    let texts: Vec<_> = lines.iter().map(|line| line.as_bytes()).collect();
+    HeaderValue::from_maybe_shared(bytes::Bytes::from(texts.join(&b", "[..]))).ok()
 }
 
 /// Removes fields that are invalid in HTTP/2 (RFC 9113 section 8.2.2) and those that `Connection`
@@ -264,7 +283,11 @@ fn scan_names(headers: &HeaderMap) -> HeaderScan {
                 scan.cookie |= *name == COOKIE;
                 scan.hop |= is_hop(name);
             }
-            Some(b'k' | b'p' | b'u' | b'h') => scan.hop |= is_hop(name),
+            Some(b'p') => {
+                scan.reserved |= is_reserved(text);
+                scan.hop |= is_hop(name);
+            }
+            Some(b'k' | b'u' | b'h') => scan.hop |= is_hop(name),
             Some(_) | None => {}
         }
     }
@@ -319,11 +342,7 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
 
 fn wants_upgrade(headers: &HeaderMap) -> bool {
     let listed = headers.get_all(CONNECTION).iter().any(|line| has_token(line, "upgrade"));
-    let mut protocols = headers.get_all(UPGRADE).iter();
-    match (protocols.next(), protocols.next()) {
-        (Some(protocol), None) => listed && !carries_requests(protocol),
-        (_, _) => false,
-    }
+    listed && named_upgrade(headers).is_some()
 }
 
 fn carries_requests(protocol: &HeaderValue) -> bool {
@@ -348,12 +367,13 @@ fn has_token(line: &HeaderValue, token: &str) -> bool {
 const FIELD_SIZE: usize = 32;
 const OPTIONS: [&[u8]; 3] = [b"keep-alive", b"close", b"upgrade"];
 const HOP: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
-const RESERVED: [&str; 5] = [
+const RESERVED: [&str; 6] = [
     "l5d-client-id",
     "l5d-connection-secure",
     "l5d-orig-proto",
     "l5d-proxy-error",
     "l5d-proxy-connection",
+    "portcullis-decision",
 ];
 
 #[cfg(test)]
@@ -393,6 +413,8 @@ mod tests {
             ("l5d~client!id", "g"),
             ("l5d+client^id", "h"),
             ("l5d'client`id", "i"),
+            ("portcullis-decision", "j"),
+            ("Portcullis_Decision", "k"),
             ("l5d-dst-canonical", "kept"),
             ("l5dxclient-id", "kept"),
         ];

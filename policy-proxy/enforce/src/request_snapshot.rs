@@ -7,10 +7,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 use policy_core::evaluator::{Evaluator, Memo};
 use policy_core::host::canonical_host;
 use policy_core::target::canonical_path;
-use policy_core::{Decision, Denied, PathHandling, Permit, RequestView};
+use policy_core::{Decision, Denied, PathHandling, Permit, RequestView, TargetFault};
 use policy_tls::peer::Peer;
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// The fault of a path that was received with a character which is to be percent-encoded: a mark in the
+/// extensions of a head, in whose URI it is. A port with raw paths takes such a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnencodedPath(pub TargetFault);
 
 /// Method, target and the headers that the policy matches on, as they were authorized. Cheap to
 /// create: text is shared with the request, and nothing is copied for policies that match on no
@@ -20,6 +25,8 @@ pub struct RequestSnapshot {
     method: Method,
     /// The canonical target.
     uri: Uri,
+    /// Present if a port with raw paths took a target that no other port takes.
+    unencoded: Option<UnencodedPath>,
     /// The version of the client's side.
     version: Version,
     /// The canonical `Host` of HTTP/1.
@@ -59,6 +66,7 @@ impl RequestSnapshot {
         Self {
             method: head.method.clone(),
             uri: head.uri.clone(),
+            unencoded: head.extensions.get().copied(),
             version: head.version,
             host: if old { head.headers.get(HOST).cloned() } else { None },
             headers,
@@ -105,7 +113,9 @@ impl RequestSnapshot {
         if !policy.evaluator.matched_headers().iter().all(|name| self.header_names.contains(name)) {
             return Err(Denied::Revoked);
         }
-        let path = match policy.evaluator.policy().paths {
+        let handling = policy.evaluator.policy().paths;
+        check_encoding(self.unencoded, handling).map_err(Denied::Target)?;
+        let path = match handling {
             PathHandling::Raw => Cow::Borrowed(self.uri.path()),
             // It may have been authorized while the port took raw paths.
             PathHandling::Canonical => canonical_path(self.uri.path()).map_err(Denied::Target)?,
@@ -121,5 +131,17 @@ impl RequestSnapshot {
             Decision::Permit(permit) => Ok(permit),
             Decision::Deny(denial) => Err(denial.reason),
         }
+    }
+}
+
+/// Refuses a path that was received with a character which is to be percent-encoded, save on a port with
+/// raw paths.
+pub(crate) fn check_encoding(
+    unencoded: Option<UnencodedPath>,
+    handling: PathHandling,
+) -> Result<(), TargetFault> {
+    match (unencoded, handling) {
+        (Some(UnencodedPath(fault)), PathHandling::Canonical) => Err(fault),
+        (Some(_), PathHandling::Raw) | (None, _) => Ok(()),
     }
 }

@@ -9,13 +9,13 @@ mod fault;
 
 pub use fault::{Exceeded, Fault, ResponseFault};
 
-use crate::headers::{PROXY_CONNECTION, PROXY_ERROR};
+use crate::headers::{DECISION, PROXY_CONNECTION, PROXY_ERROR};
 use crate::limiter::RateLimitExceeded;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, Version};
-use policy_core::{Denial, Denied, Permit};
+use policy_core::{DecisionId, Denial, Denied, Permit};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -70,6 +70,8 @@ pub struct ResponseFormat {
     grpc: bool,
     meshed: bool,
     detail: RefusalDetail,
+    /// The id of the record of the request's refusal.
+    decision: Option<DecisionId>,
 }
 
 /// What local responses tell besides their status.
@@ -138,10 +140,24 @@ impl Answer {
 impl ResponseFormat {
     /// Determines the format from a request's head. `meshed`: the peer proved an identity.
     pub fn of(head: &Parts, meshed: bool, detail: RefusalDetail) -> Self {
-        Self { version: head.version, grpc: is_grpc(head), meshed, detail }
+        Self { version: head.version, grpc: is_grpc(head), meshed, detail, decision: None }
     }
 
-    /// Returns true if the client is told more than the status.
+    /// Sets the id of the record of the request's refusal.
+    #[must_use]
+    pub fn recorded_as(self, decision: Option<DecisionId>) -> Self {
+        Self { decision, ..self }
+    }
+
+    /// Adds the id of the refusal's record, if the client learns more than the status.
+    fn add_decision(&self, answer: &Answer, headers: &mut http::HeaderMap) {
+        let refused = matches!(answer, Answer::Denied(_) | Answer::Limited(_));
+        if let Some(id) = self.decision.filter(|_| refused && self.tells_reason()) {
+            headers.insert(DECISION, header_value(&id.to_string()));
+        }
+    }
+
+    /// Returns true if the client learns more than the status.
     fn tells_reason(&self) -> bool {
         self.meshed && self.detail == RefusalDetail::Reason
     }
@@ -162,6 +178,7 @@ pub fn respond(answer: &Answer, format: &ResponseFormat) -> Response<Bytes> {
     let wording = wording_of(answer);
     let mut response =
         if format.grpc { grpc(&wording, format) } else { http(answer, &wording, format) };
+    format.add_decision(answer, response.headers_mut());
     if wording.close {
         let close = HeaderValue::from_static("close");
         if format.meshed {
@@ -174,15 +191,16 @@ pub fn respond(answer: &Answer, format: &ResponseFormat) -> Response<Bytes> {
     response
 }
 
-/// Returns `grpc-status` and, for meshed peers, `grpc-message`, for a response that has already
-/// begun.
+/// Returns `grpc-status` and, for meshed peers, `grpc-message` and the id of the record, for a response
+/// that has already begun.
 pub fn trailers(answer: &Answer, format: &ResponseFormat) -> http::HeaderMap {
     let wording = wording_of(answer);
-    let mut trailers = http::HeaderMap::with_capacity(2);
+    let mut trailers = http::HeaderMap::with_capacity(3);
     trailers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
     if format.tells_reason() {
         trailers.insert(GRPC_MESSAGE, percent_encoded(wording.message()));
     }
+    format.add_decision(answer, &mut trailers);
     trailers
 }
 
@@ -402,7 +420,7 @@ mod tests {
 
     fn format(grpc: bool, meshed: bool) -> ResponseFormat {
         let version = if grpc { Version::HTTP_2 } else { Version::HTTP_11 };
-        ResponseFormat { version, grpc, meshed, detail: RefusalDetail::Reason }
+        ResponseFormat { version, grpc, meshed, detail: RefusalDetail::Reason, decision: None }
     }
 
     #[track_caller]
@@ -500,6 +518,26 @@ mod tests {
                 assert_eq!(*response.headers(), kept, "{answer:?}");
                 assert!(!trailers(&answer, &silent).contains_key(GRPC_MESSAGE));
             }
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_refusal_is_for_meshed_clients_alone() {
+        let id = DecisionId::new(policy_core::PodPart::of("9f3c4"), 0, 1);
+        let told = |answer: &Answer, format: ResponseFormat| {
+            let format = format.recorded_as(Some(id));
+            let own = |headers: &http::HeaderMap| headers.get(DECISION).cloned();
+            (own(respond(answer, &format).headers()), own(&trailers(answer, &format)))
+        };
+        let denied = Answer::Denied(Denied::Unauthorized);
+        let text = Some(HeaderValue::from_static("kwy4000001"));
+        for grpc in [false, true] {
+            assert_eq!(told(&denied, format(grpc, true)), (text.clone(), text.clone()));
+            assert_eq!(told(&denied, format(grpc, false)), (None, None));
+            let silent = ResponseFormat { detail: RefusalDetail::Status, ..format(grpc, true) };
+            assert_eq!(told(&denied, silent), (None, None));
+            // The request was permitted, and perhaps audited.
+            assert_eq!(told(&Answer::Upstream(Fault::Connect), format(grpc, true)), (None, None));
         }
     }
 

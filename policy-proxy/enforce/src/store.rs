@@ -259,6 +259,12 @@ impl PolicyStore {
         (!ready).then_some(Unready { workload, ports })
     }
 
+    /// Returns the policy state of a port that is in use or declared; of others nothing is known, and
+    /// nothing is asked for.
+    pub fn live(&self, port: NonZeroU16) -> Option<Arc<Live>> {
+        self.inner.cells.read().get(&port).map(|cell| cell.live.load_full())
+    }
+
     /// Returns the status of every port, for metrics and messages.
     pub fn status(&self) -> Vec<PortStatus> {
         let now = Instant::now();

@@ -5,6 +5,7 @@
 //! future; [`Streams`] carries requests to the application.
 
 mod body_buffer;
+mod body_room;
 mod connection;
 mod frame_filter;
 mod keepalive;
@@ -17,7 +18,9 @@ mod stream;
 mod stream_permits;
 mod upstream;
 
+pub use body_room::{BodyAccount, BodyGroup, BodyRoom};
 pub use connection::{ClientConnection, Limits};
+pub use keepalive::MAX_WINDOW;
 pub use recv_body::RecvBody;
 pub use send_body::{Interruptible, Reset, while_waiting};
 pub use serve::serve;

@@ -1,5 +1,13 @@
 //! Bounds of the interim responses to one request (RFC 9110 section 15.2).
 
+use http::HeaderMap;
+
+/// Returns the number of bytes of the names and values of a head.
+pub(crate) fn head_size(headers: &HeaderMap) -> usize {
+    let sizes = headers.iter().map(|(name, value)| name.as_str().len().saturating_add(value.len()));
+    sizes.fold(0, usize::saturating_add)
+}
+
 /// The interim responses to one request, of either version.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InterimResponses {

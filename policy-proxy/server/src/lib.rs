@@ -11,6 +11,7 @@ mod connection_permits;
 mod core_dumps;
 mod fair_scheduler;
 mod gateways;
+mod http2;
 mod limit;
 mod listener;
 pub mod log;
@@ -20,6 +21,7 @@ mod readiness;
 pub mod review;
 mod tls;
 mod tls_metrics;
+mod unread_copies;
 
 pub use accept::after_accept_error;
 pub use allowance::{Allowance, AllowancePermit, Peer};
@@ -32,6 +34,7 @@ pub use connection_permits::ConnectionPermits;
 pub use core_dumps::forbid_core_dumps;
 pub use fair_scheduler::{FairScheduler, SchedulerPermit};
 pub use gateways::DefaultGateways;
+pub use http2::{Http2Connection, Http2Error, Http2Settings, RequestBody, head_bytes};
 pub use limit::{Limit, Limiter, Rate};
 pub use listener::{
     Accepted, ConnectionEnd, ConnectionRefusal, ConnectionService, CurrentTls, HandshakeTurns,
@@ -41,3 +44,4 @@ pub use process::ProcessMetrics;
 pub use readiness::{Readiness, Requirement};
 pub use tls::{TlsError, TlsFiles, TlsHandle};
 pub use tls_metrics::TlsMetrics;
+pub use unread_copies::UnreadCopies;

@@ -9,9 +9,18 @@ use std::net::IpAddr;
 /// page whose name was rebound to loopback (DNS rebinding) has this origin, but sends its own name
 /// as `Host`: other clients of loopback send `localhost` or an address.
 pub(super) fn may_come_from_browser<B>(request: &Request<B>) -> bool {
-    let headers = request.headers();
-    let host = request.uri().authority().map(Authority::host).or_else(|| host_of(headers));
-    headers.contains_key(ORIGIN) || !host.is_some_and(is_local)
+    request.headers().contains_key(ORIGIN) || !host(request).is_some_and(is_local)
+}
+
+/// The host of a request, without its port.
+pub(super) fn host<B>(request: &Request<B>) -> Option<&str> {
+    let named = request.uri().authority().map(Authority::host);
+    named.or_else(|| host_of(request.headers()))
+}
+
+/// True for `localhost` and addresses of loopback.
+pub(super) fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || address(host).is_some_and(|own| own.is_loopback())
 }
 
 /// The host of the only `Host` line, without its port.
@@ -25,8 +34,11 @@ fn host_of(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn is_local(host: &str) -> bool {
-    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+    host.eq_ignore_ascii_case("localhost") || address(host).is_some()
+}
+
+fn address(host: &str) -> Option<IpAddr> {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).parse().ok()
 }
 
 #[cfg(test)]

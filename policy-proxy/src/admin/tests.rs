@@ -1,6 +1,7 @@
 //! Tests of authorization and responses on the admin port.
 
 mod health;
+mod local;
 
 use super::*;
 use http::request;
@@ -212,15 +213,14 @@ async fn a_tcp_probe_connects_to_the_application_on_the_ports_that_were_named() 
     }
 }
 
-#[tokio::test]
-async fn a_tcp_probe_waits_for_a_bounded_time_and_for_policy() {
-    // The listener never accepts, and its backlog is full: the kernel does not answer further
-    // connections.
+/// A listener that never accepts, and whose backlog is full: the kernel does not answer further
+/// connections. It lasts as long as its sockets.
+fn full_listener() -> (SocketAddr, Vec<socket2::Socket>) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     socket.listen(0).unwrap();
     let full = socket.local_addr().unwrap().as_socket().unwrap();
-    let waiting: Vec<_> = (0..8)
+    let mut waiting: Vec<_> = (0..8)
         .map(|_| {
             let waiting =
                 socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -229,6 +229,13 @@ async fn a_tcp_probe_waits_for_a_bounded_time_and_for_policy() {
             waiting
         })
         .collect();
+    waiting.push(socket);
+    (full, waiting)
+}
+
+#[tokio::test]
+async fn a_tcp_probe_waits_for_a_bounded_time_and_for_policy() {
+    let (full, waiting) = full_listener();
     let mut admin = probing(&[full.port()], "127.0.0.1");
     let config = &mut Arc::get_mut(&mut admin.shared).unwrap().config;
     config.tcp_probe_timeout = Duration::from_millis(100);

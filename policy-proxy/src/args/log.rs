@@ -9,6 +9,13 @@ pub struct LogArgs {
     /// Access log on stderr: off, apache or json [LINKERD2_PROXY_ACCESS_LOG; default off]
     #[arg(long, value_name = "FORMAT")]
     pub access_log: Option<String>,
+    /// Record of refusals and audited permits, for /decisions: off, counts without addresses, methods,
+    /// hosts and paths, or full [default: full]
+    #[arg(long, value_name = "HOW")]
+    pub decisions: Option<String>,
+    /// The pod's uid, of which the ids of decisions begin with a part [default: the workload's name]
+    #[arg(long, value_name = "UID")]
+    pub pod_uid: Option<String>,
     /// Log filter [LINKERD2_PROXY_LOG; default info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,

@@ -57,6 +57,12 @@ fn sizes(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits) {
     let given = reader.lookup("max-response-head", args.max_response_head.as_ref(), &[]);
     limits.response_head =
         reader.read(given, limits.response_head, |text| between(text, 8192..=16_777_216, expected));
+    let given = reader.lookup("max-open-heads", args.max_open_heads.as_ref(), &[]);
+    limits.heads = reader.read(given, limits.heads, |text| {
+        let bytes =
+            between(text, 1_048_576..=1_073_741_824, "expected 1048576 to 1073741824 bytes");
+        bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+    });
 }
 
 fn http2(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits) {
@@ -280,6 +286,7 @@ mod tests {
             ("PORTCULLIS_MAX_CONNECTIONS", "3"),
             ("PORTCULLIS_MAX_HEADERS", "4"),
             ("PORTCULLIS_MAX_RESPONSE_HEAD", "8192"),
+            ("PORTCULLIS_MAX_OPEN_HEADS", "1048576"),
             ("PORTCULLIS_REQUEST_HEAD_TIMEOUT", "5s"),
             ("PORTCULLIS_HANDSHAKE_TIMEOUT", "6s"),
             ("PORTCULLIS_IDLE_TIMEOUT", "7s"),
@@ -290,6 +297,7 @@ mod tests {
         .unwrap();
         let (limits, timeouts) = (config.limits, config.timeouts);
         assert_eq!((limits.connections, limits.headers, limits.response_head), (3, 4, 8192));
+        assert_eq!(limits.heads, 1_048_576);
         assert_eq!(limits.http2_carried, Some(9));
         let got = [timeouts.request_head, timeouts.handshake, timeouts.idle];
         assert_eq!(got, [5, 6, 7].map(Duration::from_secs));
@@ -310,6 +318,7 @@ mod tests {
             ("PORTCULLIS_IDLE_TIMEOUT", "0", "expected more than 0"),
             ("PORTCULLIS_MAX_REQUEST_HEAD", "100", "expected 8192 to 16777216 bytes"),
             ("PORTCULLIS_MAX_RESPONSE_HEAD", "100", "expected 8192 to 16777216 bytes"),
+            ("PORTCULLIS_MAX_OPEN_HEADS", "1000", "expected 1048576 to 1073741824 bytes"),
             ("PORTCULLIS_HTTP2_STREAM_WINDOW", "2147483648", "expected 1 to 2147483647 bytes"),
             ("PORTCULLIS_HTTP2_MAX_FRAME", "16383", "expected 16384 to 16777215 bytes"),
             ("PORTCULLIS_HTTP2_ADAPTIVE_WINDOW", "yes", "expected true or false"),

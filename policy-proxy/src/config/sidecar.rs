@@ -4,11 +4,13 @@ use super::parse;
 use super::reader::Reader;
 use crate::args::RunArgs;
 use crate::discover::workload_name;
-use crate::sidecar::{Listener, SidecarConfig, Target};
+use crate::sidecar::{Listener, SidecarConfig, Target, notices};
 use policy_core::Facts;
+use policy_enforce::record::{DecisionMode, Notices};
 use policy_enforce::respond::RefusalDetail;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 pub(super) fn facts(args: &RunArgs, reader: &mut Reader<'_>) -> Facts {
     let given = reader.lookup("inbound-ips", args.sidecar.inbound_ips.as_ref(), &["INBOUND_IPS"]);
@@ -26,6 +28,7 @@ pub(super) fn sidecar(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) ->
     let given = reader.lookup("workload", args.discover.workload.as_ref(), &["POLICY_WORKLOAD"]);
     let token = given.map(|given| given.value).unwrap_or_default();
     let mut config = SidecarConfig::new(&workload_name(&token));
+    config.notices = Arc::new(record(args, reader, &config.workload));
     config.pod_addresses = facts.pod_addresses.clone();
     let default = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4143);
     let given = reader.lookup("listen", args.sidecar.listen.as_ref(), &["INBOUND_LISTEN_ADDR"]);
@@ -69,4 +72,16 @@ pub(super) fn sidecar(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) ->
     timeouts.grace =
         bound("grace", args.sidecar.grace.as_ref(), &["SHUTDOWN_GRACE_PERIOD"], timeouts.grace);
     config
+}
+
+/// The log and the record of decisions.
+fn record(args: &RunArgs, reader: &mut Reader<'_>, workload: &str) -> Notices {
+    let given = reader.lookup("decisions", args.log.decisions.as_ref(), &[]);
+    let mode = reader.read(given, DecisionMode::default(), |text| {
+        let known = DecisionMode::ALL.into_iter().find(|mode| mode.as_str() == text);
+        known.ok_or("expected off, counts or full")
+    });
+    let given = reader.lookup("pod-uid", args.log.pod_uid.as_ref(), &[]);
+    let uid = given.map(|given| given.value).filter(|uid| !uid.is_empty());
+    notices(workload, mode, uid.as_deref().unwrap_or(workload))
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::args::{LogArgs, SidecarArgs};
-use policy_core::{DefaultPolicy, Owner};
+use policy_core::{DefaultPolicy, Owner, PodPart};
+use policy_enforce::record::{DecisionMode, OutboundRefusal};
 use policy_enforce::respond::RefusalDetail;
 use policy_tls::control::ControllerAddress;
 use policy_tls::identity::{AgentAddress, CertifyConfig, Roots, SpiffeConfig, TrustAnchors};
@@ -95,6 +96,27 @@ fn refusals_tell_their_reason_unless_the_setting_says_otherwise() {
     assert_eq!(detail(&[("PORTCULLIS_REFUSAL_DETAIL", "status")]), RefusalDetail::Status);
     let said = error(&[("PORTCULLIS_REFUSAL_DETAIL", "nothing")]);
     assert_eq!(said, "PORTCULLIS_REFUSAL_DETAIL: `nothing`: expected reason or status");
+}
+
+#[test]
+fn decisions_are_recorded_under_the_pods_uid_unless_the_setting_says_otherwise() {
+    let mode = |variables: &[(&str, &str)]| {
+        let sidecar = from(&with(variables), RunArgs::default()).unwrap().sidecar;
+        sidecar.notices.decisions().unwrap().mode()
+    };
+    assert_eq!(mode(&[]), DecisionMode::Full);
+    assert_eq!(mode(&[("PORTCULLIS_DECISIONS", "counts")]), DecisionMode::Counts);
+    assert_eq!(mode(&[("PORTCULLIS_DECISIONS", "off")]), DecisionMode::Off);
+    let said = error(&[("PORTCULLIS_DECISIONS", "on")]);
+    assert_eq!(said, "PORTCULLIS_DECISIONS: `on`: expected off, counts or full");
+    let pod = |variables: &[(&str, &str)]| {
+        let sidecar = from(&with(variables), RunArgs::default()).unwrap().sidecar;
+        let refused = OutboundRefusal { service: None, address: None, reason: "connect" };
+        let decisions = sidecar.notices.decisions().cloned().unwrap();
+        decisions.outbound(&refused, std::time::Instant::now()).unwrap().pod()
+    };
+    let uid = "9f3c4b1e-0000-4000-8000-000000000000";
+    assert_eq!(pod(&[("PORTCULLIS_POD_UID", uid)]), PodPart::of(uid));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The native service: one stream for all ports, acknowledged with ACK and NACK.
 
+mod refusals;
+
 use super::settings::DiscoverConfig;
 use super::stream_end::{StreamEnd, expiry};
 use policy_core::feature::Feature;
@@ -14,6 +16,7 @@ use policy_proto::native::{
     Applied, ApplyError, PortState, Update, decode_facts, decode_revision, encode_features,
     encode_revision,
 };
+use refusals::RefusalReporter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -46,6 +49,8 @@ struct Session<'a> {
     /// Revisions that are not acknowledged, and the generation that all workers must have reached
     /// before.
     unacknowledged: BTreeMap<NonZeroU16, (m::Revision, u64)>,
+    /// Sends what the sidecar refuses.
+    refusals: RefusalReporter,
 }
 
 /// Limit of queued messages: more than any number of ports needs, so that a server that does not
@@ -125,9 +130,11 @@ impl Client {
 
 impl<'a> Session<'a> {
     fn new(client: &'a mut Client) -> Self {
+        let refusals = RefusalReporter::new(client.config.decisions.clone(), Instant::now());
         Self {
             demand: client.store.demand(),
             client,
+            refusals,
             subscribed: BTreeMap::new(),
             outbox: VecDeque::new(),
             unacknowledged: BTreeMap::new(),
@@ -189,6 +196,10 @@ impl<'a> Session<'a> {
                     let room = room.map_err(|_| StreamEnd::Closed)?;
                     room.send(m::WatchRequest { kind: self.outbox.pop_front() });
                 }
+                () = self.refusals.due() => {
+                    let refusals = self.refusals.take(Instant::now());
+                    self.outbox.extend(refusals.map(Message::Refusals));
+                }
                 changed = self.demand.changed() => {
                     changed.map_err(|_| StreamEnd::Closed)?;
                     self.subscribe();
@@ -241,6 +252,7 @@ impl<'a> Session<'a> {
         self.client.store.set_facts(Arc::new(facts));
         self.client.store.declare(&ports, undeclared);
         self.client.workload.clone_from(&workload.revision);
+        self.refusals.set_wanted(workload.takes_refusals);
         Ok(())
     }
 

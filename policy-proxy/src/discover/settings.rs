@@ -3,6 +3,7 @@
 use crate::live_logs::LiveLogs;
 use crate::outbound::table::Demand;
 use policy_core::Facts;
+use policy_enforce::record::Decisions;
 use policy_proto::workload::parse_workload;
 use policy_server::DefaultGateways;
 use policy_tls::control::{Backoff, ControllerAddress};
@@ -35,6 +36,8 @@ pub struct DiscoverConfig {
     pub logs: Option<Arc<LiveLogs>>,
     /// Asks what connections lead to, and takes the answers; absent: nothing is asked.
     pub destinations: Option<Arc<dyn Demand>>,
+    /// The record whose most frequent refusals are sent to the controller; absent: none.
+    pub decisions: Option<Arc<Decisions>>,
     /// Timeout of a connect.
     pub connect_timeout: Duration,
     /// Timeout of the first message of a stream; absent: none.
@@ -65,6 +68,7 @@ impl DiscoverConfig {
             gateways: DefaultGateways::of_process(),
             logs: None,
             destinations: None,
+            decisions: None,
             connect_timeout: Duration::from_secs(5),
             initial_timeout: None,
             idle_timeout: None,

@@ -76,6 +76,34 @@ impl Refusal {
         Self::NoIdentity,
     ];
 
+    /// The reason in words, with what would mend it.
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::UndeclaredPort => "the Service does not declare the port",
+            Self::NodePort => "it is an address of a node, which the mesh-only mode does not call",
+            Self::DiscoveryUnavailable => {
+                "the controller did not answer what the address leads to; `portcullis health` says why"
+            }
+            Self::Loop => "the address leads to the sidecar itself",
+            Self::MeshOnly => {
+                "only plaintext leads there, which the mesh-only mode does not send: the other end has no \
+                 sidecar, or its sidecar skips the port"
+            }
+            Self::TooManyDestinations => "as many destinations as allowed have connections",
+            Self::TooManyConnections => "as many connections as allowed are open",
+            Self::NoEndpoint => "no pod of the Service is ready",
+            Self::Connect => "no endpoint accepted the connection",
+            Self::SourcePorts => "no source port is free for a connection to the endpoint",
+            Self::Identity => {
+                "no endpoint proved the identity that is expected of it: its certificate has expired, is of \
+                 other roots, or of another identity"
+            }
+            Self::NoIdentity => {
+                "the sidecar has no certificate that is valid; `portcullis identity` and its log say why"
+            }
+        }
+    }
+
     /// The reason as metrics and logs name it.
     pub const fn as_str(self) -> &'static str {
         match self {

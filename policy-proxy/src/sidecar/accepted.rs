@@ -80,14 +80,15 @@ impl AcceptedConnection {
             let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
             policy.counters.tcp_denied(worker.index, caller, reason);
         }
-        let decided = DecisionInfo {
+        let mut decided = DecisionInfo {
             at: self.at,
             port: self.handle.port(),
             peer,
             policy: policy.map(|policy| &**policy),
             decision: Err(Denial { reason, route: None }),
+            id: None,
         };
-        worker.record_connection(&decided);
+        worker.record_connection(&mut decided);
         if reason == Denied::ProtocolMismatch {
             worker.count_tcp_error(ErrorKind::ProtocolMismatch);
         }

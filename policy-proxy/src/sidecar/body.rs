@@ -91,7 +91,8 @@ impl ResponseBody {
     /// Ends the body early: with trailers for gRPC, with an error for all other clients.
     fn end(&mut self, answer: &Answer) -> Result<Frame<Bytes>, ResponseBodyError> {
         if self.asker.is_grpc() {
-            let trailers = respond::trailers(answer, &self.asker);
+            let id = self.held.as_ref().and_then(|held| held.open.refusal());
+            let trailers = respond::trailers(answer, &self.asker.recorded_as(id));
             if let Some(held) = &self.held {
                 held.open.trailers(&trailers);
             }

@@ -83,6 +83,13 @@ pub(super) enum RequestBodyError {
     Cut,
 }
 
+impl RequestBodyError {
+    /// True if a client of HTTP/1 ended its side, or sent a malformed body, and was not reset.
+    pub(super) fn is_end(&self) -> bool {
+        matches!(self, Self::Http1(error) if !error.is_reset())
+    }
+}
+
 impl Reset for RequestBodyError {
     fn reason(&self) -> Reason {
         match self {

@@ -5,9 +5,11 @@
 //! An idle connection holds no buffers: heads are read into a buffer of the thread, and only what
 //! has to outlive the read is copied out of it.
 
+mod error;
 mod inner;
 
-pub(super) use inner::{ClientConnError, Upload, UploadError};
+pub(super) use error::{ClientConnError, UploadError};
+pub(super) use inner::Upload;
 
 use super::io::{ClientIo, Metered};
 use super::reset::Resettable;

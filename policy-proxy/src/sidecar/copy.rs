@@ -20,7 +20,7 @@ pub(super) enum HttpWatch {
     Off,
     /// Bytes are held back until they are ruled out as HTTP.
     Hold,
-    /// Bytes are forwarded, except for the piece that makes the line HTTP.
+    /// Bytes are forwarded until they may become a request, except for the piece that makes the line HTTP.
     Observe,
 }
 
@@ -397,7 +397,7 @@ impl Pipe {
     }
 
     /// Inspects the bytes after `before`. True if the line is HTTP; its last bytes are still in the
-    /// buffer.
+    /// buffer. Once a line that went on looks like the beginning of a request, the rest is held back.
     fn inspect(&mut self, before: usize) -> bool {
         let Some(line) = &mut self.line else { return false };
         let verdict = line.feed(self.buffer.get(before..self.to).unwrap_or_default());
@@ -409,8 +409,14 @@ impl Pipe {
             Verdict::Doubtful => self.hold = false,
             // A client that closes without a byte did not speak HTTP; half a request line is HTTP.
             Verdict::Incomplete if self.state == PipeState::Ending => {
+                let unlikely = line.is_unlikely();
                 (self.line, self.hold) = (None, false);
-                return self.to > 0;
+                return (self.to > 0 || self.passed > 0) && !unlikely;
+            }
+            Verdict::Incomplete if !line.is_unlikely() && !self.hold => {
+                self.hold = true;
+                // Reading goes on behind the bytes that are held back.
+                self.buffer.resize(self.buffer.len().max(HOLD_BUFFER), 0);
             }
             Verdict::Incomplete => {}
         }
@@ -473,6 +479,48 @@ mod tests {
         let mut got = Vec::new();
         server.read_to_end(&mut got).await.unwrap();
         assert!(got == sent);
+    }
+
+    /// The bytes that the server gets of a line whose pieces come one after the other, before the client's end.
+    async fn carried(pieces: &[&[u8]]) -> (String, CopyEnd) {
+        let (mut client, mut server, task) = pair(HttpWatch::Observe);
+        for piece in pieces {
+            // The copy may have ended.
+            let _ = client.write_all(piece).await;
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let _ = client.shutdown().await;
+        let _ = server.shutdown().await;
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).await.unwrap();
+        (String::from_utf8(got).unwrap(), task.await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn half_a_request_line_is_not_carried_wherever_it_is_split() {
+        for line in
+            ["FOO /admin", "FOO /admin HTTP/1.1\r\n\r\n", "FOO /admin\r\n", "foo /a HTTP/1.1"]
+        {
+            let bytes = line.as_bytes();
+            let mut splits: Vec<Vec<&[u8]>> = vec![bytes.chunks(1).collect()];
+            splits.extend((1..bytes.len()).map(|at| vec![&bytes[..at], &bytes[at..]]));
+            for pieces in splits {
+                let (got, end) = carried(&pieces).await;
+                assert_eq!(
+                    (got.contains('/'), end),
+                    (false, CopyEnd::SpokeHttp),
+                    "{pieces:?}: {got}"
+                );
+            }
+        }
+        for pieces in
+            [[&b"ruok"[..], b""], [b"ru", b"ok"], [b"foo", b" /x\r\n"], [b"foo /", b"x\r\n"]]
+        {
+            let sent = String::from_utf8(pieces.concat()).unwrap();
+            assert_eq!(carried(&pieces).await, (sent, CopyEnd::Done), "{pieces:?}");
+        }
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 use super::inflight::{HttpConnection, InflightGuard};
 use http::header::MaxSizeReached;
 use http::{HeaderMap, Response};
-use policy_core::Denied;
+use policy_core::{DecisionId, Denied};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::middleware::pipeline::{Enforcer, OpenRequest, PermittedRequest, Role};
 use policy_enforce::middleware::timer::Progress;
@@ -58,7 +58,7 @@ impl Enforcer for ConnectionEnforcer<'_> {
         self.0.worker.is_recording()
     }
 
-    fn notice(&self, decided: &DecisionInfo<'_>, request: RequestLine<'_>, now: Instant) {
+    fn notice(&self, decided: &mut DecisionInfo<'_>, request: RequestLine<'_>, now: Instant) {
         self.0.worker.shared.config.notices.log(decided, Some(request), now);
     }
 
@@ -86,6 +86,10 @@ impl Enforcer for ConnectionEnforcer<'_> {
 impl OpenRequest for InflightGuard {
     fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
         Self::poll_revoked(self, cx)
+    }
+
+    fn refusal(&self) -> Option<DecisionId> {
+        Self::refusal(self)
     }
 
     fn begun<B>(&mut self, response: &Response<B>, started: Instant, waited: Duration) {

@@ -103,6 +103,14 @@ impl FirstLine {
         }
     }
 
+    /// True if the bytes so far begin no known method and name no path. A client of HTTP does not stop
+    /// there; one of another protocol may (`ruok`, `JDWP-Handshake`).
+    pub fn is_unlikely(&self) -> bool {
+        let line = &self.line;
+        let known = || METHODS.iter().any(|method| line.method.begins(method));
+        !self.is_prefix() && line.part != Part::Lead && !line.path && !known()
+    }
+
     fn is_prefix(&self) -> bool {
         self.preface == Prefix::Possible || self.signature == Prefix::Possible
     }

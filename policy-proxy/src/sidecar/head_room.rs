@@ -3,9 +3,11 @@
 //! one head.
 
 use policy_core::Identity;
+use policy_http::http2::BodyGroup;
 use policy_tls::peer::Peer;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 
@@ -40,6 +42,13 @@ pub(super) struct HeadPermit {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
+/// Returns the clients whose bodies count together, as their heads do.
+pub(super) fn body_group(peer: &Peer) -> BodyGroup {
+    let client = HeadClient::of(peer);
+    let share = if matches!(client, HeadClient::Identity(_)) { IDENTITY_SHARE } else { 1 };
+    BodyGroup { key: BuildHasherDefault::<DefaultHasher>::default().hash_one(&client), share }
+}
+
 impl HeadClient {
     fn of(peer: &Peer) -> Self {
         match (peer.identity(), policy_core::fold_mapped(peer.ip())) {
@@ -71,7 +80,7 @@ impl HeadRoom {
         }
         let free = most.saturating_sub(self.held.get());
         let client = HeadClient::of(peer);
-        let share = if matches!(client, HeadClient::Identity(_)) { 4 } else { 1 };
+        let share = if matches!(client, HeadClient::Identity(_)) { IDENTITY_SHARE } else { 1 };
         let mut clients = self.clients.borrow_mut();
         let known = clients.get(&client);
         let own = known.map_or(0, |known| known.held.get()).saturating_add(bytes);
@@ -98,5 +107,7 @@ impl Drop for HeadPermit {
     }
 }
 
+/// A client with an identity may hold as many times what one without may.
+const IDENTITY_SHARE: usize = 4;
 /// Bytes of a head that count for nothing.
 const SMALL: usize = 2 * 1024;

@@ -10,17 +10,20 @@ use super::inflight::HttpConnection;
 use super::io::{ClientIo, Metered, Prefixed};
 use super::limits::MIN_HEAD_LIMIT;
 use super::response::ClientResponse;
+use super::response_end::ResponseEnd;
 use super::tunnel::{self, Upgrade};
-use super::until_close::UntilClose;
 use super::upload::UploadBody;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body::{Body as _, Frame};
+use policy_core::TargetFault;
+use policy_enforce::request_snapshot::UnencodedPath;
 use policy_http::future_pool::PooledFuture;
 use policy_http::http1::encode::BodyEncoder;
 use policy_http::http1::request_decode::{Bounds, RequestHead, RequestHeadError};
 use policy_http::http1::response_encode::{self, BodyLength, ResponseContext};
+use policy_http::http1::unencoded::UnencodedTarget;
 use policy_http::http1::write_buf::WriteBuf;
 use policy_http::http2::Interruptible as _;
 use policy_http::shutdown::Shutdown;
@@ -68,8 +71,8 @@ struct ResponseWriter {
     framing: BodyEncoder,
     /// True if the connection ends with this response.
     last: bool,
-    /// Present if the body ends with the connection.
-    until_close: Option<Box<UntilClose>>,
+    /// Present once the body broke off, and from the beginning if it ends with the connection.
+    end: Option<Box<ResponseEnd>>,
 }
 
 impl<A, F> Http1Connection<'_, A>
@@ -91,11 +94,19 @@ where
 
     /// Drives the client's side while a response is pending.
     fn maintain(&self, cx: &mut Context<'_>) -> Result<(), ClientConnError> {
-        self.conn.maintain(cx)?;
+        self.conn.maintain(cx).map_err(|error| self.client_failed(error))?;
         if self.conn.is_half_closed() {
             self.connection.half_closed.set(true);
         }
         Ok(())
+    }
+
+    /// Makes the application see a reset of the client as one.
+    fn client_failed(&self, error: ClientConnError) -> ClientConnError {
+        if error.is_reset() {
+            self.connection.upstream.reset_on_close();
+        }
+        error
     }
 
     async fn serve(&self) -> Result<(), ClientConnError> {
@@ -114,8 +125,8 @@ where
                 responded => responded?,
             };
             let sent = poll_fn(|cx| self.poll_send(cx, &mut writer)).await;
-            if let Some(until_close) = writer.until_close.take() {
-                until_close.end(sent.is_ok());
+            if let Some(end) = writer.end.take() {
+                end.end(sent.is_ok());
             }
             sent?;
             let last = writer.last;
@@ -171,7 +182,8 @@ where
         &self,
         head: RequestHead,
     ) -> Result<(ResponseWriter, Option<Box<Upgrade>>), ClientConnError> {
-        let RequestHead { parts, body, keep_alive, expects, text } = head;
+        let RequestHead { mut parts, body, keep_alive, expects, text } = head;
+        mark_unencoded(&mut parts);
         self.connection.upstream.request_text.replace(text);
         let is_head = parts.method == Method::HEAD;
         let mut request = ResponseContext { version: parts.version, head: is_head, keep_alive };
@@ -219,16 +231,19 @@ where
         let text = self.connection.upstream.response_text.take();
         // Still there if the request was refused.
         self.connection.upstream.request_text.take();
+        // An application that drains its connections wants its clients to go.
+        let closes = self.connection.upstream.closes.take();
+        let request = ResponseContext { keep_alive: request.keep_alive && !closes, ..request };
         let (written, body) = self.conn.write(|out| {
             out.head(|small| {
                 response_encode::write((response, &text), (request, length), small, second)
             })
         });
         let (framing, last) = (written.framing, written.last);
-        let until_close =
-            (framing == BodyEncoder::UntilClose).then(|| Box::new(UntilClose::new(&self.conn)));
+        let end = (framing == BodyEncoder::UntilClose)
+            .then(|| Box::new(ResponseEnd::until_close(&self.conn)));
         let (body, unsent) = (Some(body), None);
-        let mut writer = ResponseWriter { body, unsent, framing, last, until_close };
+        let mut writer = ResponseWriter { body, unsent, framing, last, end };
         // A body that is not written is not polled.
         if writer.framing == BodyEncoder::None {
             writer.end_body();
@@ -244,7 +259,7 @@ where
     ) -> Poll<Result<(), ClientConnError>> {
         loop {
             let more = self.fill_write_buf(cx, writer);
-            let flushed = self.conn.poll_flush(cx)?;
+            let flushed = self.conn.poll_flush(cx).map_err(|error| self.client_failed(error))?;
             // Bytes before the failure of the body are still sent.
             let waits = more?;
             match (flushed, &writer.body) {
@@ -273,7 +288,7 @@ where
                 return Ok(false);
             }
             let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { return Ok(true) };
-            let frame = frame.transpose().map_err(|error| writer.broken(&error))?;
+            let frame = frame.transpose().map_err(|error| writer.broken(&error, &self.conn))?;
             self.conn.write(|out| writer.take(frame, out))?;
         }
         Ok(false)
@@ -327,10 +342,12 @@ where
 }
 
 impl ResponseWriter {
-    fn broken(&mut self, error: &ResponseBodyError) -> ClientConnError {
-        if let (Some(until_close), ResponseBodyError::Upstream(_)) = (&mut self.until_close, error)
-        {
-            until_close.is_broken = true;
+    fn broken(&mut self, error: &ResponseBodyError, conn: &Rc<ClientConn>) -> ClientConnError {
+        if let ResponseBodyError::Upstream(error) = error {
+            match &mut self.end {
+                Some(end) => end.is_broken = true,
+                None => self.end = Some(Box::new(ResponseEnd::broken(conn, error.is_reset()))),
+            }
         }
         ClientConnError::ResponseAborted
     }
@@ -366,6 +383,17 @@ impl ResponseWriter {
     fn end_body(&mut self) {
         self.unsent = self.body.take().and_then(ResponseBody::into_unsent);
     }
+}
+
+/// Tells the authorizer of a character in the path that is to be percent-encoded.
+fn mark_unencoded(head: &mut Parts) {
+    let Some(UnencodedTarget { in_path: Some(byte) }) = head.extensions.get() else { return };
+    let fault = match byte {
+        b'<' => TargetFault::LessThan,
+        b'>' => TargetFault::GreaterThan,
+        _ => TargetFault::GraveAccent,
+    };
+    head.extensions.insert(UnencodedPath(fault));
 }
 
 fn body_incomplete() -> ClientConnError {

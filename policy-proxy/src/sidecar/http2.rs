@@ -40,10 +40,6 @@ impl ClientConnection for HttpConnection {
         &self.upstream.streams
     }
 
-    fn is_idle(&self) -> bool {
-        !self.has_inflight()
-    }
-
     fn second(&self) -> u32 {
         self.worker.now()
     }

@@ -4,14 +4,14 @@ mod watch;
 
 use super::accepted::AcceptedConnection;
 use super::client_body::{ClientBody, RequestBodyError};
-use super::head_room::HeadPermit;
+use super::head_room::{self, HeadPermit};
 use super::io::{ClientIo, Metered};
 use super::upstream::Upstream;
 use super::worker::{ConnectionPermit, Registration, Worker};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use policy_core::{Denied, Permit};
+use policy_core::{DecisionId, Denied, Permit};
 use policy_enforce::client_headers::ClientHeaders;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
@@ -82,6 +82,8 @@ struct InflightRequest {
     lost_upload: Signal<Denied>,
     /// Time of the loss, by the worker's clock.
     lost_at: u32,
+    /// The id of the record of the loss.
+    refusal: Option<DecisionId>,
     exchange: Exchange,
     /// Start of the response; none before it, and while nothing is recorded.
     begun: Option<ResponseStart>,
@@ -113,7 +115,12 @@ impl HttpConnection {
         let sent = worker.tcp(Side::Destination, &handle, Caller::NONE);
         Self {
             authorizer: RefCell::new(Authorizer::new(caller, worker.index)),
-            upstream: Upstream::new(upstream, &worker.shared.config, (sent, worker.index)),
+            upstream: Upstream::new(
+                upstream,
+                &worker.shared.config,
+                (sent, worker.index),
+                http2.then(|| worker.bodies.account(head_room::body_group(&peer))),
+            ),
             unfinished_since: Cell::new(0),
             http2,
             half_closed: Cell::new(false),
@@ -174,6 +181,7 @@ impl HttpConnection {
             lost,
             lost_upload,
             lost_at: 0,
+            refusal: None,
             exchange,
             begun: None,
             guards: 1,
@@ -193,11 +201,6 @@ impl HttpConnection {
     /// True while a request body is being forwarded.
     fn is_uploading(&self) -> bool {
         self.inflight.borrow().iter().any(|(_, open)| open.exchange.is_uploading())
-    }
-
-    /// True while a request is in flight.
-    pub(super) fn has_inflight(&self) -> bool {
-        !self.inflight.borrow().is_empty()
     }
 
     fn release(&self, key: usize) {
@@ -244,13 +247,6 @@ impl InflightGuard {
     /// Counts and logs a failure of the request.
     pub(super) fn http_error(&self, kind: ErrorKind) {
         self.connection.http_error(kind);
-    }
-
-    /// The reason of the lost permission; none wakes `cx` when it is lost.
-    pub(super) fn poll_revoked(&self, cx: &Context<'_>) -> Option<Denied> {
-        let open = self.connection.inflight.borrow();
-        let open = open.get(self.key)?;
-        if self.upload { open.lost_upload.poll(cx) } else { open.lost.poll(cx) }
     }
 
     /// Holds room for the request's head until the request is over.
@@ -369,6 +365,8 @@ pub(super) struct RequestBody {
     guard: Option<InflightGuard>,
     /// Permission was lost before the end.
     cut: bool,
+    /// True if the client ended its side before the end.
+    ended: bool,
 }
 
 impl RequestBody {
@@ -376,7 +374,7 @@ impl RequestBody {
     /// in flight too.
     pub(super) fn new(body: ClientBody, guard: &InflightGuard) -> Self {
         let guard = (!body.is_end_stream()).then(|| guard.for_upload());
-        Self { body, guard, cut: false }
+        Self { body, guard, cut: false, ended: false }
     }
 }
 
@@ -415,6 +413,7 @@ impl Body for RequestBody {
             }
             Poll::Ready(Some(Err(error))) => {
                 this.guard = None;
+                this.ended = error.is_end();
                 Poll::Ready(Some(Err(error)))
             }
             Poll::Ready(None) => {
@@ -437,5 +436,9 @@ impl Interruptible for RequestBody {
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
         let lost = self.guard.as_ref().is_some_and(|guard| guard.poll_revoked(cx).is_some());
         self.cut || lost || self.body.is_broken(cx)
+    }
+
+    fn is_cut(&self) -> bool {
+        !self.ended
     }
 }

@@ -156,14 +156,15 @@ impl OpaqueConnection {
     }
 
     fn record(&self, policy: Option<&Arc<ActivePolicy>>, decision: Result<Permit, Denial>) {
-        let decided = DecisionInfo {
+        let mut decided = DecisionInfo {
             at: self.at,
             port: self.handle.port(),
             peer: &self.peer,
             policy: policy.map(|policy| &**policy),
             decision,
+            id: None,
         };
-        self.worker.record_connection(&decided);
+        self.worker.record_connection(&mut decided);
     }
 
     /// Copies until both sides have closed, or the connection must end, which is checked first and

@@ -15,8 +15,9 @@ use crate::outbound::refusal_log::Subject;
 use crate::outbound::server_io::{ServerIo, reset_on_close};
 use dialled::Dialled;
 use establish::{Established, Refused};
-use policy_core::fold_mapped;
+use policy_core::{DecisionId, fold_mapped};
 use policy_enforce::error::ErrorKind;
+use policy_enforce::record::{OutboundRecord, OutboundRefusal};
 use policy_enforce::telemetry::{OutboundMeter, OutboundTarget};
 use policy_http::signal::Signal;
 use policy_tls::identity::{Proof, ProofError, ProofVerifier};
@@ -28,6 +29,7 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::SystemTime;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -228,15 +230,45 @@ impl Worker {
     fn refuse_outbound(&self, stream: TcpStream, to: Option<SocketAddr>, refused: Refused) {
         let Refused { reason, target } = refused;
         let named = reason.as_str();
+        let decision = self.record_refusal(to, &target, named);
         let destination = DialledName { address: to, target: &target };
         if let Some(suppressed) =
             self.shared.refusals.admit(Subject::Connection, reason, Instant::now())
         {
             let workload = &*self.shared.config.workload;
-            tracing::warn!(workload, %destination, reason = named, suppressed, "outbound connection refused");
+            let decision = decision.map(tracing::field::display);
+            tracing::warn!(
+                workload, %destination, reason = named, decision, suppressed,
+                "outbound connection refused"
+            );
         }
         self.shared.store.telemetry().outbound_refused(target, named);
         reset_on_close(&stream);
+    }
+
+    /// Records that a connection of the workload was refused. Returns the id of its group.
+    fn record_refusal(
+        &self,
+        address: Option<SocketAddr>,
+        target: &OutboundTarget,
+        reason: &'static str,
+    ) -> Option<DecisionId> {
+        let named = !target.service.is_empty();
+        let service = named.then_some((&target.namespace, &target.service));
+        let refused = OutboundRefusal { service, address, reason };
+        let decisions = self.shared.config.notices.decisions();
+        let id =
+            decisions.and_then(|decisions| decisions.outbound(&refused, std::time::Instant::now()));
+        if let Some(recorder) = self.shared.recorder.as_ref().filter(|own| own.is_recording()) {
+            let workload = &*self.shared.config.workload;
+            recorder.record_outbound(&OutboundRecord {
+                at: SystemTime::now(),
+                workload,
+                refused,
+                id,
+            });
+        }
+        id
     }
 }
 

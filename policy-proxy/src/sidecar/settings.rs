@@ -6,11 +6,13 @@ use crate::capture::Capture;
 use crate::outbound::Destinations;
 use crate::outbound::settings::OutboundSettings;
 use crate::outbound::table::{Demand, TableSettings};
-use policy_enforce::record::Notices;
+use policy_enforce::record::{DecisionMode, Decisions, Notices};
 use policy_enforce::respond::RefusalDetail;
+use policy_http::http2::MAX_WINDOW;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Configuration of a sidecar.
 #[derive(Clone)]
@@ -33,7 +35,7 @@ pub struct SidecarConfig {
     pub capture: Option<Capture>,
     /// Maps a client's address before policy, rate limits and records; absent: unchanged.
     pub client_address: Option<ClientAddress>,
-    /// Logs denied and audited requests.
+    /// Logs and records denied and audited requests.
     pub notices: Arc<Notices>,
     /// What refusals tell meshed clients besides their status.
     pub refusal_detail: RefusalDetail,
@@ -103,6 +105,19 @@ impl SidecarConfig {
         self.limits.heads.checked_div(self.workers.get()).unwrap_or_default()
     }
 
+    /// One worker's part of the room for bodies that one side of a connection does not take: at least
+    /// what two connections may hold within the windows.
+    pub(super) fn most_bodies(&self) -> usize {
+        let limits = &self.limits;
+        let part = MOST_BODIES.checked_div(self.workers.get()).unwrap_or_default();
+        let is_adaptive = limits.http2_adaptive_window;
+        let client = if is_adaptive { MAX_WINDOW } else { limits.http2_connection_window };
+        let windows = [client, limits.http2_upstream_windows.1];
+        let windows = windows.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let of_one = windows.into_iter().fold(MOST_QUEUED, usize::saturating_add);
+        part.max(of_one.saturating_mul(2))
+    }
+
     /// A sidecar without listeners, with one worker and the default limits.
     pub fn new(workload: &str) -> Self {
         Self {
@@ -113,7 +128,7 @@ impl SidecarConfig {
             admin: None,
             capture: None,
             client_address: None,
-            notices: Arc::new(Notices::new(workload, Notices::INTERVAL)),
+            notices: Arc::new(notices(workload, DecisionMode::default(), workload)),
             refusal_detail: RefusalDetail::default(),
             timeouts: Timeouts::default(),
             limits: Limits::default(),
@@ -122,6 +137,13 @@ impl SidecarConfig {
             destinations: Destinations::new(TableSettings::default()),
         }
     }
+}
+
+/// Creates the log and the record of the decisions of `workload`; `uid` is that of its pod, or the
+/// workload's name where none is known.
+pub(crate) fn notices(workload: &str, mode: DecisionMode, uid: &str) -> Notices {
+    let decisions = Decisions::new(mode, uid, SystemTime::now());
+    Notices::new(workload, Notices::INTERVAL).with_decisions(Arc::new(decisions))
 }
 
 impl SidecarConfig {
@@ -139,5 +161,31 @@ impl std::fmt::Debug for SidecarConfig {
             .field("listeners", &self.listeners)
             .field("workers", &self.workers)
             .finish_non_exhaustive()
+    }
+}
+
+/// Bytes of the bodies that one side of a connection of HTTP/2 does not take, over all connections.
+const MOST_BODIES: usize = 32 * 1024 * 1024;
+/// Bytes of bodies that wait in front of one side of a connection beside the windows.
+const MOST_QUEUED: usize = 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_room_for_bodies_is_no_smaller_than_what_two_connections_may_hold() {
+        const MIB: usize = 1024 * 1024;
+        let mut config = SidecarConfig::new("web");
+        assert_eq!(config.most_bodies(), 32 * MIB);
+        config.workers = NonZeroUsize::new(4).unwrap();
+        assert_eq!(config.most_bodies(), 8 * MIB);
+        config.workers = NonZeroUsize::new(16).unwrap();
+        assert_eq!(config.most_bodies(), 6 * MIB);
+        config.limits.http2_connection_window = 8 * 1024 * 1024;
+        config.limits.http2_upstream_windows.1 = 4 * 1024 * 1024;
+        assert_eq!(config.most_bodies(), 26 * MIB);
+        config.limits.http2_adaptive_window = true;
+        assert_eq!(config.most_bodies(), 42 * MIB);
     }
 }

@@ -8,6 +8,7 @@ pub(super) use pool::{UpstreamBody, UpstreamBodyError};
 use super::io::Metered;
 use super::limits::{MIN_HEAD_LIMIT, SocketOptions};
 use super::listen::keepalive;
+use super::reset::Resettable as _;
 use super::settings::SidecarConfig;
 use crate::source_ports;
 use bytes::Bytes;
@@ -16,19 +17,20 @@ use http::{Request, Response};
 use http_body::Body;
 use policy_enforce::respond::{Answer, Fault, ResponseFault};
 use policy_enforce::telemetry::{Meter, TcpSeries};
+use policy_http::bounds::MAX_FIELDS;
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http1::request_decode::Bounds;
 use policy_http::http1::response_decode::{ResponseHeadError, is_interim};
 use policy_http::http2::{
-    Interruptible, Reset, SendError, Sender, Settings, Streams, while_waiting,
+    BodyAccount, Interruptible, Reset, SendError, Sender, Settings, Streams, while_waiting,
 };
 use pool::{ConnPermit, IdlePool, PooledBody, SharedConn, UpstreamConn};
 use socket2::SockRef;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -37,7 +39,6 @@ use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, spawn_local};
 
 /// Upstream connections of one client's connection.
-#[derive(Debug)]
 pub(super) struct Upstream<B> {
     address: SocketAddr,
     /// Series of its connections, and the worker's index in them.
@@ -59,6 +60,10 @@ pub(super) struct Upstream<B> {
     /// spelt by them. Each is taken by its writer.
     pub(super) request_text: RefCell<Bytes>,
     pub(super) response_text: RefCell<Bytes>,
+    /// True if the application said with its last response that it closes the connection.
+    pub(super) closes: Cell<bool>,
+    /// The connection of an HTTP/1 client, which has one at a time.
+    only: Cell<Weak<UpstreamConn<B>>>,
 }
 
 /// The HTTP/2 connection that is being established. The attempt belongs to no stream: cancelling a
@@ -101,6 +106,12 @@ pub(super) async fn connect(
     }
 }
 
+impl<B> std::fmt::Debug for Upstream<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upstream").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
 impl<B> Upstream<B>
 where
     B: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin + 'static,
@@ -109,6 +120,7 @@ where
         address: SocketAddr,
         config: &SidecarConfig,
         series: (Arc<TcpSeries>, usize),
+        account: Option<BodyAccount>,
     ) -> Self {
         let limits = &config.limits;
         Self {
@@ -118,16 +130,17 @@ where
             stall: config.timeouts.stall,
             sockets: config.sockets,
             settings: Settings {
-                ping: (config.timeouts.http2_ping, config.timeouts.http2_ping_answer),
                 windows: limits.http2_upstream_windows,
                 head: limits.response_head,
             },
             idle: Rc::default(),
-            streams: Streams::default(),
+            streams: Streams::new(account),
             connecting: OnceCell::new(),
             carried: limits.carried(),
             request_text: RefCell::default(),
             response_text: RefCell::default(),
+            closes: Cell::new(false),
+            only: Cell::default(),
         }
     }
 
@@ -149,7 +162,11 @@ where
             None => {
                 // Boxed, here and below: larger than everything else, and rare.
                 let stream = Box::pin(while_waiting(&mut body, self.connect())).await?;
-                UpstreamConn::new(Connection::new(stream, self.bounds()))
+                let conn = UpstreamConn::new(Connection::new(stream, self.bounds()));
+                if permit.is_none() {
+                    self.only.set(Rc::downgrade(&conn));
+                }
+                conn
             }
         };
         conn.permit.set(permit);
@@ -161,10 +178,11 @@ where
             Ok(response) => response,
         };
         self.response_text.replace(conn.connection.borrow_mut().take_text());
+        self.closes.set(conn.connection.borrow().closes());
         Ok(UpstreamBody::of(response, PooledBody::new(conn, &self.idle)))
     }
 
-    /// Sends a request again that failed with `error` on a connection that was `used` before.
+    /// Sends a request again, if it may be, that failed with `error` on a connection that was `used` before.
     #[cold]
     async fn resend(
         &self,
@@ -172,6 +190,9 @@ where
         error: Error,
         (used, inform): (Option<Instant>, Inform<'_>),
     ) -> Result<Response<()>, Answer> {
+        if matches!(error, Error::Request) {
+            conn.reset_if_cut();
+        }
         let Some(sent_at) = used else { return Err(answer_of(&error)) };
         let repeats = matches!(error, Error::Closed) && sent_at.elapsed() < KEPT_RACE;
         if !repeats && !matches!(error, Error::Unsent) {
@@ -192,12 +213,22 @@ where
 
     fn bounds(&self) -> Bounds {
         let bytes = usize::try_from(self.settings.head).unwrap_or(usize::MAX).max(MIN_HEAD_LIMIT);
-        Bounds { fields: MAX_RESPONSE_FIELDS, bytes }
+        Bounds { fields: MAX_FIELDS, bytes }
     }
 
     /// Closes idle connections that the application has closed.
     pub(super) fn remove_closed(&self) {
         self.idle.remove_closed();
+    }
+
+    /// Makes the end of an HTTP/1 client's connection to the application a reset, because the client was
+    /// reset.
+    pub(super) fn reset_on_close(&self) {
+        let only = self.only.take();
+        if let Some(conn) = only.upgrade() {
+            conn.connection.borrow().get_ref().reset_on_close();
+        }
+        self.only.set(only);
     }
 
     async fn connect(&self) -> Result<Metered<TcpStream>, Fault> {
@@ -359,5 +390,3 @@ fn answer_of(error: &Error) -> Answer {
 const KEPT_RACE: Duration = Duration::from_secs(1);
 /// RFC 9113 section 7.
 const REFUSED_STREAM: u32 = 7;
-/// Header fields of a response, at most.
-const MAX_RESPONSE_FIELDS: usize = 100;

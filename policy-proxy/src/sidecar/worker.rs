@@ -10,6 +10,7 @@ use policy_enforce::error::ErrorKind;
 use policy_enforce::record::{DecisionInfo, Recorder, RequestRecord, Sampler};
 use policy_enforce::store::{PolicyStore, PortHandle};
 use policy_enforce::telemetry::{Caller, Side, TcpSeries};
+use policy_http::http2::BodyRoom;
 use policy_tls::identity::{IdentityHandle, ProofVerifier};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
@@ -94,6 +95,8 @@ pub(super) struct Worker {
     pub(super) index: usize,
     /// Heads of open requests.
     pub(super) heads: Rc<HeadRoom>,
+    /// Bodies that one side does not take.
+    pub(super) bodies: Rc<BodyRoom>,
     /// Seconds since the worker started, plus one; coarse on purpose.
     pub(super) clock: Arc<AtomicU32>,
     draining: Cell<bool>,
@@ -127,10 +130,12 @@ pub(super) struct Registration {
 
 impl Worker {
     pub(super) fn new(shared: Arc<SidecarState>, index: usize) -> Self {
+        let bodies = Rc::new(BodyRoom::new(shared.config.most_bodies()));
         Self {
             shared,
             index,
             heads: Rc::default(),
+            bodies,
             clock: Arc::new(AtomicU32::new(1)),
             draining: Cell::new(false),
             tracked: RefCell::new(Slab::new()),
@@ -240,7 +245,7 @@ impl Worker {
     }
 
     /// Records a decision on a connection, and logs it if it is a denial or audited.
-    pub(super) fn record_connection(&self, decided: &DecisionInfo<'_>) {
+    pub(super) fn record_connection(&self, decided: &mut DecisionInfo<'_>) {
         self.shared.config.notices.log(decided, None, Instant::now());
         if let Some(recorder) = &self.shared.recorder {
             recorder.record(&decided.record(&self.shared.config.workload, None));

@@ -135,6 +135,7 @@ impl Stream {
             declared_ports: ports.to_vec(),
             undeclared: undeclared.into(),
             revision: Some(encode_revision(&revision(7))),
+            takes_refusals: false,
         }))
         .await;
     }

@@ -63,6 +63,7 @@ impl PolicyDiscovery for Proposing {
             declared_ports: vec![ADMIN.get().into(), WEB.get().into()],
             undeclared: Undeclared::Default.into(),
             revision: None,
+            takes_refusals: false,
         };
         let encoded = encode_port(&policy(), &Feature::ALL.into_iter().collect());
         // The application's port last: a client that waits for it has the others, too.

@@ -151,6 +151,46 @@ fn a_check_writes_nothing_and_finds_what_was_tampered_with() {
     }
 }
 
+/// The tool says so like a kernel that is built without them.
+#[test]
+fn a_kernel_without_timeouts_of_connection_tracking_has_the_rules_without_them() {
+    const NFT: &str = r#"#!/bin/sh
+input=$(cat)
+case "$input" in
+  *"ct timeout"*) echo "Error: Could not process rule: Operation not supported" >&2; exit 1 ;;
+esac
+printf '%s\n' "$input" | kernel "$@"
+"#;
+    let Some(world) = world_or_skip() else { return };
+    let path = world.programs(&[("kernel", "nft"), ("cat", "cat")]);
+    // Written by another process: what other tests start here might have it open for writing.
+    world.pod.feed(&["tee", path.join("nft").to_str().unwrap()], NFT);
+    std::fs::set_permissions(path.join("nft"), permissions(0o755)).unwrap();
+    let wants = |flags: &str, part: &str| wants(Tool::Nft, &world, Some(&path), flags, (0, part));
+    wants("", "inbound TCP is redirected to port 4143");
+    wants("", "the rules have no timeouts of connection tracking: nft: Error: Could not process");
+    wants("--check", "as read with nft");
+    let listed = Tool::Nft.listed(&world);
+    assert!(listed.contains("chain inbound {") && !listed.contains("ct timeout"), "{listed}");
+}
+
+/// The image of the init container has no /etc/protocols, by which nft names protocols.
+#[test]
+fn without_names_of_protocols_the_rules_are_found_as_they_were_written() {
+    const NFT: &str = r#"#!/bin/sh
+hide='mount --bind /dev/null /etc/protocols && exec nft "$@"'
+PATH=/usr/sbin:/usr/bin:/sbin:/bin exec unshare --mount sh -c "$hide" nft "$@"
+"#;
+    let Some(world) = world_or_skip() else { return };
+    let path = world.programs(&[]);
+    world.pod.feed(&["tee", path.join("nft").to_str().unwrap()], NFT);
+    std::fs::set_permissions(path.join("nft"), permissions(0o755)).unwrap();
+    let wants = |flags: &str, part: &str| wants(Tool::Nft, &world, Some(&path), flags, (0, part));
+    wants("", "inbound TCP is redirected to port 4143");
+    wants("--check", "as read with nft");
+    assert!(Tool::Nft.listed(&world).contains("ct timeout ended {"));
+}
+
 /// Rules that an earlier run wrote with another tool would take precedence.
 #[test]
 fn rules_written_by_other_means_are_replaced() {

@@ -79,6 +79,10 @@ async fn ambiguous_paths_are_refused_by_name() {
         ("/a%00", "target_control"),
         ("/a;b/c", "target_path_parameter"),
         ("/a%zz", "target_bad_encoding"),
+        ("/a<b", "target_less_than"),
+        ("/a>b", "target_greater_than"),
+        ("/a`b<", "target_grave_accent"),
+        ("http://a/b<", "target_less_than"),
     ];
     for (path, reason) in rows {
         let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -250,3 +250,53 @@ async fn streams_to_an_application_that_does_not_accept_wait_one_connect_timeout
     assert_eq!(ask().await.unwrap(), 504);
     assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());
 }
+
+/// Bound: the room for bodies that one side does not take, 32 MiB; each of these connections fills the
+/// window of its client, 1 MiB, behind what the application has room for.
+#[tokio::test]
+async fn bodies_that_nobody_takes_have_a_bound_in_all_and_the_client_that_holds_most_loses_first() {
+    const ATTACKS: u64 = 64;
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut held = Vec::new();
+    for _ in 0..ATTACKS {
+        let (mut sender, connection) = h2::client::handshake(setup.connect().await).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let mut streams = Vec::new();
+        for _ in 0..16 {
+            sender = sender.ready().await.unwrap();
+            let request = Request::post("http://web.example/never").body(()).unwrap();
+            let (answer, mut upload) = sender.send_request(request, false).unwrap();
+            let _ = upload.send_data(Bytes::from(vec![0; 131_070]), false);
+            streams.push((answer, upload));
+        }
+        held.push((connection, streams));
+    }
+    // More than a quarter of them have to go, and most stay.
+    let begun = Instant::now();
+    let ended = || {
+        let ended = held.iter().filter(|(connection, _)| connection.is_finished()).count();
+        u64::try_from(ended).unwrap()
+    };
+    while ended() < ATTACKS / 4 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} ended", ended());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(ended() < ATTACKS * 3 / 4, "{} ended", ended());
+    let series = "inbound_http_errors_total{error=\"too_many_requests\"";
+    let metrics = setup.metrics();
+    let counted = metrics.lines().find(|line| line.starts_with(series)).unwrap();
+    assert!(!counted.ends_with(" 0"), "{counted}");
+    // A client of another network is served at once, also while it sends a body.
+    let begun = Instant::now();
+    let other = tokio::net::TcpSocket::new_v4().unwrap();
+    other.bind("127.9.9.9:0".parse().unwrap()).unwrap();
+    let stream = other.connect(setup.address).await.unwrap();
+    let (mut sender, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::post("http://web.example/upload").body(()).unwrap();
+    let (answer, mut upload) = sender.send_request(request, false).unwrap();
+    upload.send_data(Bytes::from(vec![0; 100_000]), true).unwrap();
+    assert_eq!(answer.await.unwrap().status(), 200);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}

@@ -313,3 +313,125 @@ async fn a_stream_is_not_sent_again_once_some_of_its_body_was_taken() {
         assert_eq!(seen.lock().len(), if expected.is_some() { 2 } else { 1 });
     }
 }
+
+/// An application that answers before the request is whole, and then resets the stream without an error
+/// (RFC 9113 section 8.1). The path says how much of the response precedes the reset.
+async fn early() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    let path = request.uri().path().to_owned();
+                    let kind = request.headers()["content-type"].clone();
+                    let mut head = Response::builder().header("content-type", kind);
+                    if path == "/half-length" || path == "/whole-length" {
+                        head = head.header("content-length", 10);
+                    }
+                    if path == "/status" {
+                        head = head.header("grpc-status", 5);
+                    }
+                    let head = head.body(()).unwrap();
+                    let mut body = respond.send_response(head, path == "/status").unwrap();
+                    if path != "/status" {
+                        let ends = path.starts_with("/whole");
+                        let data = if path == "/half-length" { "hello" } else { "hellohello" };
+                        body.send_data(Bytes::from(data), ends).unwrap();
+                    }
+                    if path == "/trailers" {
+                        let status = ("grpc-status".parse().unwrap(), "5".parse().unwrap());
+                        body.send_trailers(HeaderMap::from_iter([status])).unwrap();
+                    }
+                    // A reset overtakes what is not written yet.
+                    let write = connection.accept();
+                    let _ = tokio::time::timeout(Duration::from_millis(50), write).await;
+                    body.send_reset(Reason::NO_ERROR);
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_reset_without_an_error_ends_a_whole_response_and_cuts_one_that_is_not() {
+    let address = early().await;
+    let setup = Setup::new(server(detect(), everybody()), address).await;
+    let grpc = "application/grpc";
+    let status = || HeaderMap::from_iter([("grpc-status".parse().unwrap(), "5".parse().unwrap())]);
+    let cut = |bytes| (Some(200), bytes, Err(Some(Reason::NO_ERROR)));
+    for (path, kind, expected) in [
+        ("/whole", GET, (Some(200), 10, Ok(HeaderMap::new()))),
+        ("/whole-length", GET, (Some(200), 10, Ok(HeaderMap::new()))),
+        ("/trailers", grpc, (Some(200), 10, Ok(status()))),
+        ("/status", grpc, (Some(200), 0, Ok(HeaderMap::new()))),
+        ("/half-length", GET, cut(5)),
+        ("/half", GET, cut(10)),
+        ("/half", grpc, cut(10)),
+    ] {
+        // Each on a connection of its own, which may end with it.
+        let mut sender = client(&setup).await;
+        let request =
+            Request::post(format!("http://web.example{path}")).header("content-type", kind);
+        let sent = sender.send_request(request.body(()).unwrap(), false).unwrap();
+        let (answer, _upload) = sent;
+        assert_eq!(see(answer).await, expected, "{path}");
+    }
+}
+
+/// An application that tells the code by which each of its streams ends.
+async fn told() -> (SocketAddr, tokio::sync::mpsc::UnboundedReceiver<Option<Reason>>) {
+    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let tell = tell.clone();
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    let answers = request.uri().path() == "/answered";
+                    let tell = tell.clone();
+                    tokio::spawn(async move {
+                        let mut body = answers
+                            .then(|| respond.send_response(Response::new(()), false).unwrap());
+                        let reset = std::future::poll_fn(|cx| match &mut body {
+                            Some(body) => body.poll_reset(cx),
+                            None => respond.poll_reset(cx),
+                        });
+                        let _ = tell.send(reset.await.ok());
+                    });
+                }
+            });
+        }
+    });
+    (address, told)
+}
+
+#[tokio::test]
+async fn a_reset_of_the_client_within_its_request_keeps_its_code() {
+    let (address, mut told) = told().await;
+    let setup = Setup::new(server(detect(), everybody()), address).await;
+    for path in ["/", "/answered"] {
+        for reason in [Reason::CANCEL, Reason::INTERNAL_ERROR, Reason::ENHANCE_YOUR_CALM] {
+            let mut sender = client(&setup).await;
+            let request = Request::post(format!("http://web.example{path}")).body(()).unwrap();
+            let (answer, mut upload) = sender.send_request(request, false).unwrap();
+            upload.send_data(Bytes::from_static(b"some"), false).unwrap();
+            let _answer = match path {
+                "/" => {
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    Err(answer)
+                }
+                _ => Ok(answer.await.unwrap()),
+            };
+            upload.send_reset(reason);
+            let heard = tokio::time::timeout(Duration::from_secs(60), told.recv()).await;
+            assert_eq!(heard.unwrap(), Some(Some(reason)), "{path}");
+        }
+    }
+}

@@ -6,6 +6,7 @@ use policy_core::Protocol;
 use policy_tls::identity::IdentityHandle;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 /// Bound: one per round trip that measures something; here nothing follows one DATA frame.
 #[tokio::test]
@@ -80,4 +81,36 @@ async fn a_byte_now_and_then_inside_a_head_is_no_sign_of_life() {
         tokio::select! { () = trickle => {} () = ended => {} }
     });
     assert!(bound.await.is_ok(), "still open");
+}
+
+/// Servers of gRPC end a connection by GOAWAY (ENHANCE_YOUR_CALM, "too_many_pings") whose client sends
+/// PINGs more often than every five minutes, and with it a stream that is quiet for some minutes.
+#[tokio::test]
+async fn an_application_gets_no_ping_while_a_stream_is_quiet() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let policy = Some(server(detect(), everybody()));
+    let setup = Setup::with(policy, address, IdentityHandle::empty(), |config| {
+        config.timeouts.http2_ping = Duration::from_millis(200);
+    })
+    .await;
+    let (mut sender, connection) = h2::client::handshake(setup.connect().await).await.unwrap();
+    tokio::spawn(connection);
+    let asked = http::Request::get("http://web.example/").body(()).unwrap();
+    let (answer, _) = sender.send_request(asked, true).unwrap();
+    let (mut application, _) = listener.accept().await.unwrap();
+    application.write_all(b"\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    application.read_exact(&mut [0; 24]).await.unwrap();
+    let mut kinds = Vec::new();
+    let frames = async {
+        while let Some((kind, ..)) = frame(&mut application).await {
+            kinds.push(kind);
+        }
+    };
+    // The time of ten PINGs.
+    let quiet = tokio::time::timeout(Duration::from_secs(2), frames).await;
+    assert!(quiet.is_err() && kinds.contains(&1), "the stream is open: {kinds:?}");
+    // PING (RFC 9113 section 6.7).
+    assert!(!kinds.contains(&6), "{kinds:?}");
+    drop(answer);
 }

@@ -4,7 +4,8 @@ use crate::support::*;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use policy_core::{Identity, Revision, UndeclaredPorts};
+use policy_core::{Denied, Identity, Revision, UndeclaredPorts};
+use policy_enforce::middleware::layer::{EndedByPolicy, TunnelGuard};
 use policy_enforce::store::StoreConfig;
 use policy_enforce::{PolicyLayer, PolicyStore, Telemetry};
 use policy_tls::peer::{Peer, PeerTls};
@@ -25,7 +26,7 @@ fn store(policy: policy_core::ServerPolicy) -> PolicyStore {
 }
 
 fn layered(store: &PolicyStore) -> (Spawn<Service>, Inner) {
-    mock::spawn_layer(PolicyLayer::new(store, PORT, "ns/web"))
+    mock::spawn_layer(PolicyLayer::new(store, PORT, "ns/web").whole_service())
 }
 
 fn ask(path: &str, peer: Option<PeerTls>) -> Request<Body> {
@@ -172,4 +173,78 @@ async fn every_request_that_the_server_was_asked_is_counted_as_answered() {
     assert_eq!(count("request_total{", "inbound"), 2, "{text}");
     assert_eq!(count("response_total{", "status_code=\"200\""), 1, "{text}");
     assert_eq!(count("response_total{", "status_code=\"403\""), 1, "{text}");
+}
+
+#[tokio::test]
+async fn a_router_gets_no_other_path_than_the_one_that_was_decided_on() {
+    let store = store(server(detect(), everybody()));
+    let (mut service, mut inner): (Spawn<Service>, Inner) =
+        mock::spawn_layer(PolicyLayer::new(&store, PORT, "ns/web"));
+    inner.allow(4);
+    let tls = || Some(PeerTls::Terminated(Some(Identity::Dns("a.example".into()))));
+    for path in ["/%6fpen/x", "/%6Fpen", "/a/%7e"] {
+        assert_ready_ok!(service.poll_ready());
+        let mut call = task::spawn(service.call(ask(path, tls())));
+        let refused = assert_ready_ok!(call.poll());
+        let said = refused.headers()["l5d-proxy-error"].to_str().unwrap().to_owned();
+        assert_eq!((refused.status().as_u16(), &*said), (400, "target_not_canonical"), "{path}");
+    }
+    assert_ready_ok!(service.poll_ready());
+    let mut call = task::spawn(service.call(ask("/open/x?a=%61", tls())));
+    assert_pending!(call.poll());
+    let (request, _) = inner.next_request().await.unwrap();
+    assert_eq!(request.uri(), "/open/x?a=%61");
+}
+
+/// A request to switch protocols, and the answer to it.
+fn upgrade() -> Request<Body> {
+    let mut request = ask("/", Some(PeerTls::Absent));
+    request.headers_mut().insert("upgrade", "websocket".parse().unwrap());
+    request
+}
+
+fn switched() -> Response<Body> {
+    Response::builder().status(101).body(Full::default()).unwrap()
+}
+
+#[tokio::test]
+async fn protocols_are_switched_only_where_something_ends_the_tunnel() {
+    let (mut service, mut inner) = layered(&store(server(detect(), everybody())));
+    inner.allow(2);
+    assert_ready_ok!(service.poll_ready());
+    let mut call = task::spawn(service.call(upgrade()));
+    assert_pending!(call.poll());
+    let (request, answer) = inner.next_request().await.unwrap();
+    assert!(request.extensions().get::<TunnelGuard>().is_some());
+    answer.send_response(switched());
+    assert_eq!(assert_ready_ok!(call.poll()).status(), StatusCode::BAD_GATEWAY);
+    // A request that asks for nothing of the kind cannot be answered so.
+    assert_ready_ok!(service.poll_ready());
+    let mut call = task::spawn(service.call(ask("/", Some(PeerTls::Absent))));
+    assert_pending!(call.poll());
+    let (request, answer) = inner.next_request().await.unwrap();
+    assert!(request.extensions().get::<TunnelGuard>().is_none());
+    answer.send_response(switched());
+    assert_eq!(assert_ready_ok!(call.poll()).status(), StatusCode::BAD_GATEWAY);
+}
+
+#[tokio::test]
+async fn a_tunnel_behind_the_layer_ends_with_its_grant() {
+    let store = store(server(detect(), everybody()));
+    let (mut service, mut inner) = layered(&store);
+    inner.allow(1);
+    assert_ready_ok!(service.poll_ready());
+    let mut call = task::spawn(service.call(upgrade()));
+    assert_pending!(call.poll());
+    let (request, answer) = inner.next_request().await.unwrap();
+    let guard = request.extensions().get::<TunnelGuard>().unwrap().clone();
+    let mut tunnel = task::spawn(guard.ended());
+    answer.send_response(switched());
+    assert_eq!(assert_ready_ok!(call.poll()).status(), StatusCode::SWITCHING_PROTOCOLS);
+    // Another policy that grants it changes nothing.
+    store.apply(PORT, Arc::new(server(detect(), everybody())), Revision::default()).unwrap();
+    tokio::task::yield_now().await;
+    assert_pending!(tunnel.poll());
+    store.apply(PORT, Arc::new(server(detect(), nobody())), Revision::default()).unwrap();
+    assert_eq!(tunnel.await, EndedByPolicy::Denied(Denied::Revoked));
 }

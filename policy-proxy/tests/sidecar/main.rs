@@ -7,6 +7,8 @@ mod accept;
 #[cfg(test)]
 mod client_headers;
 #[cfg(test)]
+mod decisions;
+#[cfg(test)]
 mod direct;
 #[cfg(test)]
 mod frames;
@@ -29,6 +31,8 @@ mod http2_headers;
 #[cfg(test)]
 mod http2_heads;
 #[cfg(test)]
+mod http2_interim;
+#[cfg(test)]
 mod http2_limits;
 #[cfg(test)]
 mod http2_losses;
@@ -36,6 +40,8 @@ mod http2_losses;
 mod http2_pings;
 #[cfg(test)]
 mod idle;
+#[cfg(test)]
+mod inspection;
 #[cfg(test)]
 mod keep_alive;
 #[cfg(test)]

@@ -2,8 +2,10 @@
 //! answers that the test gives.
 
 mod bounds;
+mod clients;
 mod database;
 mod mesh;
+mod reports;
 mod streams;
 mod traffic;
 
@@ -31,10 +33,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// The address of a Service, which nothing in this process listens on.
-pub(super) const SERVICE: &str = "10.96.0.1:80";
+pub(crate) const SERVICE: &str = "10.96.0.1:80";
 
 /// A sidecar with one outbound listener, and the use of its destination.
-pub(super) struct Outbound {
+pub(crate) struct Outbound {
     pub(super) address: SocketAddr,
     pub(super) destinations: Destinations,
     pub(super) entry: Option<DestinationRef>,
@@ -48,7 +50,7 @@ impl Outbound {
         Self::with(dialled, IdentityHandle::empty(), |_| {}).await
     }
 
-    pub(super) async fn with(
+    pub(crate) async fn with(
         dialled: &str,
         identity: IdentityHandle,
         change: impl FnOnce(&mut SidecarConfig),
@@ -75,7 +77,7 @@ impl Outbound {
     }
 
     /// Answers about the destination.
-    pub(super) fn answer(&self, destination: Destination) {
+    pub(crate) fn answer(&self, destination: Destination) {
         let entry = self.entry.as_ref().expect("the destination is looked up");
         self.destinations.answer(entry.address(), Arc::new(destination));
     }
@@ -90,7 +92,7 @@ impl Outbound {
     }
 
     /// Asserts that a connection is reset before any byte, for this reason.
-    pub(super) async fn refuses(&self, reason: &str) {
+    pub(crate) async fn refuses(&self, reason: &str) {
         // The reset may come before this side has seen that it is connected.
         let read = async {
             let mut stream = TcpStream::connect(self.address).await?;

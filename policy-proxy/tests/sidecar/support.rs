@@ -43,6 +43,7 @@ pub(crate) fn server(protocol: Protocol, authorizations: AuthorizationSet) -> Se
         deny: None,
         paths: PathHandling::Canonical,
         informational_headers: InformationalHeaders::Disabled,
+        upstream_reuse: policy_core::UpstreamReuse::Usual,
         authorizations,
         exemptions: Vec::new(),
         routes: RouteTable {
@@ -355,6 +356,7 @@ async fn app_answer(
     }
     let response = Response::builder()
         .header("l5d-proxy-error", "spoofed by the application")
+        .header("portcullis-decision", "spoofed by the application")
         .header("x-app", "yes");
     Ok(response.body(full(&text)).unwrap())
 }

@@ -2,6 +2,7 @@
 //! must not leave the application waiting.
 
 use crate::support::*;
+use policy_core::{Protocol, UpstreamReuse};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -108,5 +109,77 @@ async fn an_upload_that_breaks_off_ends_the_exchange_on_both_sides() {
         assert!(seen.ends_with(b"part\r\n"), "the request does not seem complete");
         let ended = tokio::time::timeout(bound, client.read_to_end(&mut answer)).await;
         assert!(ended.is_ok() && !answer.ends_with(b"0\r\n\r\n"), "nor does the answer");
+    }
+}
+
+/// An application that answers without reading bodies, keeps its connections unless a request says that it is the
+/// last, and takes what is left on one for the next request, as Python's `http.server` does with HTTP/1.1:
+/// the request lines that it took.
+async fn leaves_bodies() -> (SocketAddr, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let taken = std::sync::Arc::<std::sync::Mutex<Vec<String>>>::default();
+    let lines = taken.clone();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let lines = lines.clone();
+            tokio::spawn(async move {
+                let mut seen = Vec::new();
+                while let Ok(1..) = stream.read_buf(&mut seen).await {
+                    while let Some(end) = seen.windows(4).position(|four| four == b"\r\n\r\n") {
+                        let head: Vec<u8> = seen.drain(..end + 4).collect();
+                        let head = String::from_utf8_lossy(&head).into_owned();
+                        lines.lock().unwrap().extend(head.lines().next().map(str::to_owned));
+                        let _ = stream.write_all(NEXT).await;
+                        if head.contains("connection: close") {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    (address, taken)
+}
+
+#[tokio::test]
+async fn a_body_that_an_application_leaves_unread_is_no_request_of_its_sender() {
+    let smuggled = "GET /admin HTTP/1.1\r\nHost: a\r\n\r\n";
+    let upgrade = "Connection: upgrade\r\nUpgrade: websocket\r\n";
+    for (method, fields, reuse, is_taken) in [
+        ("GET", "", UpstreamReuse::Usual, false),
+        ("GET", upgrade, UpstreamReuse::Usual, false),
+        ("DELETE", "", UpstreamReuse::Usual, false),
+        ("POST", "", UpstreamReuse::WithoutBody, false),
+        ("POST", upgrade, UpstreamReuse::WithoutBody, false),
+        ("PUT", "", UpstreamReuse::WithoutBody, false),
+        // What the annotation is for.
+        ("POST", "", UpstreamReuse::Usual, true),
+    ] {
+        let (address, taken) = leaves_bodies().await;
+        let mut policy = server(Protocol::Http1, everybody());
+        policy.upstream_reuse = reuse;
+        let setup = Setup::new(policy, address).await;
+        let mut client = setup.connect().await;
+        let first = format!(
+            "{method} /first HTTP/1.1\r\nHost: a\r\n{fields}Content-Length: {}\r\n\r\n{smuggled}",
+            smuggled.len()
+        );
+        let second = "GET /second HTTP/1.1\r\nHost: a\r\n\r\n";
+        for request in [first.as_str(), second] {
+            client.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"next") {
+                assert_ne!(client.read_buf(&mut answer).await.unwrap(), 0, "{method} {reuse:?}");
+            }
+        }
+        let lines = taken.lock().unwrap().clone();
+        let first = format!("{method} /first HTTP/1.1");
+        let expected = match is_taken {
+            true => vec![first.as_str(), "GET /admin HTTP/1.1"],
+            false => vec![first.as_str(), "GET /second HTTP/1.1"],
+        };
+        assert_eq!(lines[..2], expected, "{method} {reuse:?} {fields}");
     }
 }

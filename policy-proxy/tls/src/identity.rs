@@ -8,6 +8,7 @@
 //! optional; a presented one must chain to the roots and allow clientAuth. Of its names, exactly
 //! one `spiffe://` URI decides; without any, exactly one DNS name; anything else proves nothing.
 
+#[cfg(feature = "control-plane")]
 mod certify;
 mod contents;
 mod credentials;
@@ -28,9 +29,11 @@ mod source;
 mod state;
 mod status;
 mod verify;
+#[cfg(feature = "control-plane")]
 mod workload_api;
 
 pub use crate::x509::validity;
+#[cfg(feature = "control-plane")]
 pub use certify::CertifyConfig;
 pub use credentials::{Credentials, DIRECT_ALPN, TlsIdentity, anonymous_client};
 pub use error::{IdentityError, SourceError};
@@ -48,4 +51,5 @@ pub use signed::{MAX_ROOTS, SignedRoots, Statement, Trust, proof_name};
 pub use source::{IdentityConfig, IdentitySource};
 pub use state::{CertificateState, Failure, FailureKind, IdentityState};
 pub use status::IdentityStatus;
+#[cfg(feature = "control-plane")]
 pub use workload_api::{AgentAddress, SpiffeConfig};

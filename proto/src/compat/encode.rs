@@ -9,7 +9,7 @@ use crate::unreadable;
 use crate::unsupported::{Part, Report, Unsupported};
 use policy_core::decision::Denied;
 use policy_core::network::Facts;
-use policy_core::policy::{InformationalHeaders, Protocol, ServerPolicy};
+use policy_core::policy::{InformationalHeaders, Protocol, ServerPolicy, UpstreamReuse};
 use std::borrow::Cow;
 
 /// A message, and the parts of the policy that it does not express.
@@ -56,6 +56,7 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
         // Linkerd's proxies match paths as received; there is no field for it.
         paths: _,
         informational_headers,
+        upstream_reuse,
         authorizations,
         exemptions,
         routes: _,
@@ -79,6 +80,12 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
     }
     if protocol.is_http() {
         exemption::note_connections(exemptions, grants.report());
+    }
+    if protocol.is_http() && *upstream_reuse == UpstreamReuse::WithoutBody {
+        let message = "connections are used again after requests without a body alone \
+                       (`reuse-without-body`), which Linkerd's proxies do not know; the port is denied";
+        grants.report().denied(Part::Port, message);
+        return deny_all::deny_all(*protocol, Denied::ProxyUnsupported);
     }
     let limit = rate_limit.as_ref();
     if let Some(limit) = limit.filter(|limit| limit.refuses && protocol.is_http()) {

@@ -11,6 +11,7 @@ use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::network::Facts;
 use policy_core::policy::{
     InformationalHeaders, PathHandling, Protocol, Route, RouteTable, ServerPolicy, Unmatched,
+    UpstreamReuse,
 };
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -54,6 +55,7 @@ fn read_server(server: &Server) -> Result<ServerPolicy> {
         paths: PathHandling::Canonical,
         // The message has no field for it.
         informational_headers: InformationalHeaders::Enabled,
+        upstream_reuse: UpstreamReuse::Usual,
         authorizations: read_grants(authorizations)?,
         exemptions: Vec::new(),
         routes: RouteTable {

@@ -24,12 +24,12 @@ use policy_core::precedence::Precedence;
 use policy_core::{ObjectRef, canonical_path, match_form};
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The most matches of trees on one port, those of a route counted for each of its hosts. A Linkerd
 /// proxy compares a request with every one.
-const MAX_MATCHES: usize = 4096;
+pub const MAX_TREE_MATCHES: usize = 4096;
 
 /// A match in a table of a tree.
 struct Entry<'p> {
@@ -89,6 +89,17 @@ fn tables(policy: &ServerPolicy) -> BTreeMap<Table<'_>, Vec<Entry<'_>>> {
     tables
 }
 
+/// The number of matches of the trees of a policy, those of a route counted for each of its hosts.
+pub fn tree_matches(policy: &ServerPolicy) -> usize {
+    let tables: BTreeSet<Table<'_>> = closed(policy).filter(Option::is_some).collect();
+    let of_route = |route: &Route| {
+        let hosts = of_route(route).into_iter().filter(|table| tables.contains(table)).count();
+        let matches = route.rules.iter().map(|rule| rule.matches.len().max(1));
+        matches.fold(0, usize::saturating_add).saturating_mul(hosts)
+    };
+    policy.routes.routes.iter().map(|route| of_route(route)).fold(0, usize::saturating_add)
+}
+
 /// The tables that cannot be sent, and why.
 fn refused<'p>(
     policy: &'p ServerPolicy,
@@ -101,8 +112,8 @@ fn refused<'p>(
     let of_table = |(table, entries): (&Table<'p>, &Vec<Entry<'p>>)| {
         let why = match table {
             Some(_) if is_grpc => Some("paths that were handed down, for gRPC".to_owned()),
-            Some(_) if count > MAX_MATCHES => Some(format!(
-                "{count} matches of paths that were handed down, of at most {MAX_MATCHES} \
+            Some(_) if count > MAX_TREE_MATCHES => Some(format!(
+                "{count} matches of paths that were handed down, of at most {MAX_TREE_MATCHES} \
                  (`TooLarge`)"
             )),
             // Calls are as in any other table: there is no guard that could be outranked.

@@ -629,7 +629,7 @@ pub struct Network {
 pub struct NetworkMatch {
     /// Blocks that are left out.
     #[prost(message, repeated, tag = "3")]
-    pub except: ::prost::alloc::vec::Vec<Network>,
+    pub exceptions: ::prost::alloc::vec::Vec<Network>,
     /// Exactly one is set.
     #[prost(oneof = "network_match::Term", tags = "1, 2")]
     pub term: ::core::option::Option<network_match::Term>,
@@ -1009,10 +1009,10 @@ pub mod header_condition {
     pub enum Operator {
         /// A line of the header is one of these.
         #[prost(message, tag = "2")]
-        In(Values),
+        AnyOf(Values),
         /// No line of the header is one of these, or there is none.
         #[prost(message, tag = "3")]
-        NotIn(Values),
+        NoneOf(Values),
         /// There is a line.
         #[prost(message, tag = "4")]
         Exists(super::Unit),
@@ -1047,13 +1047,13 @@ pub struct Timeouts {
     /// The requests that they apply to: those that meet every condition.
     #[prost(message, repeated, tag = "1")]
     pub when: ::prost::alloc::vec::Vec<SegmentCondition>,
-    /// From the arrival of the request's head to the end that `streams` says.
+    /// From the arrival of the request's head to the end that `streams` says; absent: no bound.
     #[prost(message, optional, tag = "2")]
     pub request: ::core::option::Option<::prost_types::Duration>,
-    /// From the end of the request to the head of the response.
+    /// From the end of the request to the head of the response; absent: no bound.
     #[prost(message, optional, tag = "3")]
     pub response: ::core::option::Option<::prost_types::Duration>,
-    /// Without a frame of either body.
+    /// Without a frame of either body; absent: no bound.
     #[prost(message, optional, tag = "4")]
     pub idle: ::core::option::Option<::prost_types::Duration>,
     /// The end of the bound on the request.
@@ -1399,6 +1399,11 @@ pub struct PortHeader {
     /// l5d-connection-secure and forwarded. What a client says in the first two is taken out all the same.
     #[prost(bool, tag = "11")]
     pub no_informational_headers: bool,
+    /// An HTTP/1 connection to the application is used again after requests without a body alone, because
+    /// the application may take a body that it leaves unread for the next request. Needs the feature
+    /// `reuse-without-body`.
+    #[prost(bool, tag = "12")]
+    pub reuse_without_body: bool,
 }
 /// Facts that differ per workload and are therefore not part of its ports' policies.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1639,7 +1644,7 @@ impl AccessLogs {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchRequest {
     /// Exactly one is set.
-    #[prost(oneof = "watch_request::Kind", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "watch_request::Kind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub kind: ::core::option::Option<watch_request::Kind>,
 }
 /// Nested message and enum types in `WatchRequest`.
@@ -1665,6 +1670,9 @@ pub mod watch_request {
         /// Asks for the full state of a port.
         #[prost(message, tag = "6")]
         Resync(super::Resync),
+        /// What the client refused. Only where the last Workload has `takes_refusals`.
+        #[prost(message, tag = "7")]
+        Refusals(super::Refusals),
     }
 }
 /// The client's workload, features and current state.
@@ -1745,6 +1753,45 @@ pub struct Resync {
     #[prost(uint32, tag = "1")]
     pub port: u32,
 }
+/// The refusals of a client that are the most frequent; it takes the place of the one before.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Refusals {
+    /// Groups of refusals, the one of most refusals first. At most 8.
+    #[prost(message, repeated, tag = "1")]
+    pub groups: ::prost::alloc::vec::Vec<RefusalGroup>,
+}
+/// Refusals of one client of the workload, or of the workload's own connections, for one reason.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RefusalGroup {
+    /// The id of the client's record.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// The identity or the network of the client, as text; of own connections the Service, as
+    /// `NAME.NAMESPACE`, or the network that was dialled.
+    #[prost(string, tag = "2")]
+    pub subject: ::prost::alloc::string::String,
+    /// True if the connections are the workload's own.
+    #[prost(bool, tag = "3")]
+    pub outbound: bool,
+    /// True if connections were refused, false if requests were.
+    #[prost(bool, tag = "4")]
+    pub connection: bool,
+    /// The port of the workload; of own connections the one that was dialled.
+    #[prost(uint32, tag = "5")]
+    pub port: u32,
+    /// The reason, as logs name it.
+    #[prost(string, tag = "6")]
+    pub reason: ::prost::alloc::string::String,
+    /// The route that took the requests, as `Kind namespace/name`; empty: none.
+    #[prost(string, tag = "7")]
+    pub route: ::prost::alloc::string::String,
+    /// Number of refusals.
+    #[prost(uint64, tag = "8")]
+    pub count: u64,
+    /// Milliseconds since the last one.
+    #[prost(uint64, tag = "9")]
+    pub age_ms: u64,
+}
 /// The state of the cluster that a policy was made from.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Revision {
@@ -1800,6 +1847,9 @@ pub struct Workload {
     /// does not say (an older version).
     #[prost(message, optional, tag = "5")]
     pub revision: ::core::option::Option<Revision>,
+    /// True if the server takes Refusals.
+    #[prost(bool, tag = "6")]
+    pub takes_refusals: bool,
 }
 /// A list of keys, given by what changed in the middle of it. For a list sent in full, both counts
 /// are 0.
@@ -2192,6 +2242,48 @@ pub mod policy_discovery_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Asks for refusals.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeniedRequest {
+    /// Only those of workloads of this namespace; empty: of all.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// The most rows of the answer, 1 to 1000; 0: 100.
+    #[prost(uint32, tag = "2")]
+    pub limit: u32,
+}
+/// Refusals, by workload, the one of most refusals first.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeniedResponse {
+    /// The rows.
+    #[prost(message, repeated, tag = "1")]
+    pub rows: ::prost::alloc::vec::Vec<DeniedRow>,
+    /// Number of further rows.
+    #[prost(uint64, tag = "2")]
+    pub more: u64,
+    /// Number of clients that said what they refuse.
+    #[prost(uint64, tag = "3")]
+    pub clients: u64,
+    /// Number of clients, of workloads of all namespaces, whose refusals found no room.
+    #[prost(uint64, tag = "4")]
+    pub left_out: u64,
+}
+/// Equal refusals of the pods of one owner.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeniedRow {
+    /// Namespace of the workload.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// The owner of the pods, such as `deployment/web`, or the workload's own name.
+    #[prost(string, tag = "2")]
+    pub workload: ::prost::alloc::string::String,
+    /// A refusal of the group; `count` is the sum, `age_ms` and `id` are of the latest.
+    #[prost(message, optional, tag = "3")]
+    pub group: ::core::option::Option<RefusalGroup>,
+    /// Number of pods.
+    #[prost(uint64, tag = "4")]
+    pub pods: u64,
+}
 /// Asks for what is in force.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InForceRequest {
@@ -2495,6 +2587,28 @@ pub mod policy_report_client {
                 .insert(GrpcMethod::new("portcullis.policy.v1.PolicyReport", "Objects"));
             self.inner.unary(req, path, codec).await
         }
+        /// The most frequent refusals of the clients that are connected to this replica. Open to viewers.
+        pub async fn denied(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeniedRequest>,
+        ) -> std::result::Result<tonic::Response<super::DeniedResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/portcullis.policy.v1.PolicyReport/Denied",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("portcullis.policy.v1.PolicyReport", "Denied"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -2527,6 +2641,11 @@ pub mod policy_report_server {
             &self,
             request: tonic::Request<super::ObjectsRequest>,
         ) -> std::result::Result<tonic::Response<super::ObjectsResponse>, tonic::Status>;
+        /// The most frequent refusals of the clients that are connected to this replica. Open to viewers.
+        async fn denied(
+            &self,
+            request: tonic::Request<super::DeniedRequest>,
+        ) -> std::result::Result<tonic::Response<super::DeniedResponse>, tonic::Status>;
     }
     /// Returns the policies in force and the conditions of every object.
     #[derive(Debug)]
@@ -2681,6 +2800,51 @@ pub mod policy_report_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ObjectsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/portcullis.policy.v1.PolicyReport/Denied" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeniedSvc<T: PolicyReport>(pub Arc<T>);
+                    impl<
+                        T: PolicyReport,
+                    > tonic::server::UnaryService<super::DeniedRequest>
+                    for DeniedSvc<T> {
+                        type Response = super::DeniedResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeniedRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as PolicyReport>::denied(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeniedSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

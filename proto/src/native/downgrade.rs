@@ -62,6 +62,7 @@ impl Downgrade<'_> {
             Feature::HostTables,
             Feature::ServerEffects,
             Feature::RefusingLimits,
+            Feature::ReuseWithoutBody,
         ] {
             if self.missing.contains(&feature) {
                 let message = format!(
@@ -92,6 +93,7 @@ impl Downgrade<'_> {
             deny: _,
             paths,
             informational_headers,
+            upstream_reuse,
             authorizations,
             exemptions,
             routes,
@@ -105,6 +107,7 @@ impl Downgrade<'_> {
             deny: None,
             paths: self.paths(*paths),
             informational_headers: self.informational_headers(*informational_headers),
+            upstream_reuse: *upstream_reuse,
             authorizations: self.authorizations(authorizations),
             exemptions: self.exemptions(exemptions),
             routes: self.table(routes),

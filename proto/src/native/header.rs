@@ -24,6 +24,7 @@ pub(super) fn policy(
         deny,
         paths,
         no_informational_headers,
+        reuse_without_body,
         exemptions,
         rate_limit,
         effects,
@@ -38,6 +39,7 @@ pub(super) fn policy(
         deny: deny.as_deref().map(read::denied).transpose().at("deny")?,
         paths: read::paths(*paths).at("paths")?,
         informational_headers: read::informational_headers(*no_informational_headers),
+        upstream_reuse: read::upstream_reuse(*reuse_without_body),
         authorizations,
         exemptions: each("exemptions", exemptions, |one| exemption(names, one, pool))?,
         routes: RouteTable {

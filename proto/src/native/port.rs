@@ -8,7 +8,9 @@ use crate::messages as m;
 use crate::unsupported::Unsupported;
 use policy_core::authorization::{Authorization, AuthorizationSet};
 use policy_core::feature::{self, Feature};
-use policy_core::policy::{Exemption, InformationalHeaders, RouteTable, ServerPolicy};
+use policy_core::policy::{
+    Exemption, InformationalHeaders, RouteTable, ServerPolicy, UpstreamReuse,
+};
 use policy_core::revision::Revision;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -40,6 +42,7 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         deny,
         paths,
         informational_headers,
+        upstream_reuse,
         authorizations,
         exemptions,
         routes: RouteTable { routes, hosts, otherwise },
@@ -55,6 +58,7 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         deny: deny.map(|reason| reason.as_str().to_owned()),
         paths: write::paths(*paths),
         no_informational_headers: *informational_headers == InformationalHeaders::Disabled,
+        reuse_without_body: *upstream_reuse == UpstreamReuse::WithoutBody,
         exemptions: exemptions.iter().map(|exemption| grants.exemption(exemption)).collect(),
         rate_limit: rate_limit.as_ref().map(write::rate_limit),
         effects: effects.iter().map(write_route::effect).collect(),

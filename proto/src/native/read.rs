@@ -19,7 +19,7 @@ use policy_core::name::{ObjectRef, Source};
 use policy_core::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use policy_core::pattern::Pattern;
 use policy_core::policy::{
-    DefaultPolicy, InformationalHeaders, Owner, PathHandling, Protocol, Unmatched,
+    DefaultPolicy, InformationalHeaders, Owner, PathHandling, Protocol, Unmatched, UpstreamReuse,
 };
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -76,7 +76,7 @@ fn network_match(entry: &m::NetworkMatch) -> Result<NetworkMatch> {
             Ok(m::NetworkSymbol::Unspecified) | Err(_) => return unknown(*symbol).at("symbol"),
         }),
     };
-    Ok(NetworkMatch { term, except: each("except", &entry.except, network)? })
+    Ok(NetworkMatch { term, except: each("exceptions", &entry.exceptions, network)? })
 }
 
 pub(super) fn unknown<T>(value: i32) -> Result<T> {
@@ -264,6 +264,10 @@ pub(super) fn paths(paths: i32) -> Result<PathHandling> {
         Ok(m::PathHandling::Raw) => Ok(PathHandling::Raw),
         Ok(m::PathHandling::Unspecified) | Err(_) => unknown(paths),
     }
+}
+
+pub(super) fn upstream_reuse(without_body: bool) -> UpstreamReuse {
+    if without_body { UpstreamReuse::WithoutBody } else { UpstreamReuse::Usual }
 }
 
 pub(super) fn informational_headers(none: bool) -> InformationalHeaders {

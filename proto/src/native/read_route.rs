@@ -108,8 +108,8 @@ fn header_condition(names: &Interner, condition: &m::HeaderCondition) -> Result<
     let texts = |list: &Values| list.values.iter().map(|value| names.text(value)).collect();
     let name = header_name(&condition.name).at("name")?;
     let operator = match set(condition.operator.as_ref())? {
-        Kind::In(list) => HeaderOperator::In(texts(list)),
-        Kind::NotIn(list) => HeaderOperator::NotIn(texts(list)),
+        Kind::AnyOf(list) => HeaderOperator::In(texts(list)),
+        Kind::NoneOf(list) => HeaderOperator::NotIn(texts(list)),
         Kind::Exists(m::Unit {}) => HeaderOperator::Exists,
         Kind::DoesNotExist(m::Unit {}) => HeaderOperator::DoesNotExist,
     };

@@ -59,7 +59,7 @@ fn network_match(entry: &NetworkMatch) -> m::NetworkMatch {
             NetworkSymbol::Cluster => m::NetworkSymbol::Cluster,
         })),
     };
-    m::NetworkMatch { term: Some(term), except: except.iter().map(network).collect() }
+    m::NetworkMatch { term: Some(term), exceptions: except.iter().map(network).collect() }
 }
 
 fn identity(pattern: &IdentityMatch) -> m::IdentityMatch {

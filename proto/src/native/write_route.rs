@@ -97,8 +97,8 @@ fn header_condition(condition: &HeaderCondition) -> m::HeaderCondition {
     let texts =
         |values: &[Arc<str>]| Values { values: values.iter().map(ToString::to_string).collect() };
     let operator = match operator {
-        HeaderOperator::In(values) => Kind::In(texts(values)),
-        HeaderOperator::NotIn(values) => Kind::NotIn(texts(values)),
+        HeaderOperator::In(values) => Kind::AnyOf(texts(values)),
+        HeaderOperator::NotIn(values) => Kind::NoneOf(texts(values)),
         HeaderOperator::Exists => Kind::Exists(UNIT),
         HeaderOperator::DoesNotExist => Kind::DoesNotExist(UNIT),
     };

@@ -15,6 +15,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use policy_http::http1::decode::{Decoded, Decoder};
 use policy_http::http1::request_decode;
 use policy_http::http1::request_decode::{Bounds, RequestFraming};
+use policy_http::http1::unencoded::UnencodedTarget;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
@@ -77,6 +78,14 @@ pub fn check(data: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
+/// True if a line may be that of a request whose target has a character that is to be percent-encoded.
+pub(crate) fn may_have_unencoded_targets(data: &[u8]) -> bool {
+    data.split(|byte| *byte == b'\n').any(|line| {
+        line.windows(5).any(|part| part == b"HTTP/")
+            && line.iter().any(|byte| b"<>`\"".contains(byte))
+    })
+}
+
 /// A head that comes in two pieces is the same head.
 fn pieces(data: &[u8]) -> Result<(), String> {
     let Ok(Some((whole, used))) = request_decode::parse(data, 0, BOUNDS) else { return Ok(()) };
@@ -100,6 +109,10 @@ fn ours(data: &[u8]) -> Vec<Seen> {
     let mut seen = Vec::new();
     while let Ok(Some((head, used))) = request_decode::parse(&buffer, 0, BOUNDS) {
         buffer.advance(used);
+        if head.parts.extensions.get::<UnencodedTarget>().is_some() {
+            // hyper reads no target with such characters.
+            break;
+        }
         let headers = &head.parts.headers;
         if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {
             // Refused by the gate.

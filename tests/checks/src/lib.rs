@@ -6,6 +6,7 @@ pub mod destination;
 pub mod detection;
 pub mod hello;
 pub mod http1;
+pub mod import;
 pub mod large;
 pub mod manifest;
 pub mod native;
@@ -22,13 +23,14 @@ pub use policy_engine::testing::trees;
 pub type Check = fn(&[u8]) -> Result<(), String>;
 
 /// Every target, with the folder of its corpus.
-pub const TARGETS: [(&str, Check); 14] = [
+pub const TARGETS: [(&str, Check); 15] = [
     ("agreement", replay::agreement),
     ("compat", compat::check),
     ("destination", destination::check),
     ("detection", detection::check),
     ("hello", hello::check),
     ("http1", http1::check),
+    ("import", import::check),
     ("large", large::check),
     ("manifest", manifest::check),
     ("native", native::check),

@@ -31,6 +31,8 @@ struct Seen {
     reason: Vec<u8>,
     /// Without the length, which may be told more than once, and options of the connection.
     headers: HeaderMap,
+    /// The transfer codings in their order: `chunked` once more is the same coding to the sidecar.
+    codings: Vec<Vec<u8>>,
     coded: bool,
     sized: bool,
     /// With its trailers; none: it is broken.
@@ -42,6 +44,14 @@ impl Seen {
         let reason = head.extensions.get::<ReasonPhrase>();
         let mut headers = head.headers;
         let sized = headers.remove(CONTENT_LENGTH).is_some();
+        let coded = headers.contains_key(TRANSFER_ENCODING);
+        let lines = headers.get_all(TRANSFER_ENCODING).iter();
+        let mut codings: Vec<Vec<u8>> = lines
+            .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
+            .map(|coding| coding.trim_ascii().to_ascii_lowercase())
+            .collect();
+        codings.dedup_by(|one, other| one == other && one == b"chunked");
+        headers.remove(TRANSFER_ENCODING);
         // One that says nothing to anybody but us is not kept.
         let options: Vec<_> = headers.get_all(CONNECTION).iter().cloned().collect();
         headers.remove(CONNECTION);
@@ -52,12 +62,33 @@ impl Seen {
             status: head.status,
             version: head.version,
             reason: reason.map(|own| own.as_bytes().to_vec()).unwrap_or_default(),
-            coded: headers.contains_key(TRANSFER_ENCODING),
+            coded,
             headers,
+            codings,
             sized,
             body,
         }
     }
+}
+
+/// The same, with one blank for blanks in values: readers put different numbers of them in place of the
+/// end of a folded line (RFC 9112 section 5.2).
+fn squeezed(seen: Seen) -> Seen {
+    let mut headers = seen.headers;
+    for value in headers.values_mut() {
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let words: Vec<&[u8]> =
+            value.as_bytes().split(blank).filter(|word| !word.is_empty()).collect();
+        if let Ok(own) = HeaderValue::from_bytes(&words.join(&b' ')) {
+            *value = own;
+        }
+    }
+    Seen { headers, ..seen }
+}
+
+/// True if a line continues the one before it.
+fn is_folded(data: &[u8]) -> bool {
+    data.windows(2).any(|pair| matches!(pair, [b'\n', b' ' | b'\t']))
 }
 
 /// True if anything in `data` delimits a body.
@@ -76,11 +107,13 @@ fn is_ours(option: &HeaderValue) -> bool {
 /// Holds the bytes of an application's connection to this.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// The fault, in words.
 pub fn check(data: &[u8]) -> Result<(), String> {
     for method in [Method::GET, Method::HEAD] {
-        let own = ours(data, method == Method::HEAD);
-        let their = hyper(data, &method);
+        let (mut own, mut their) = (ours(data, method == Method::HEAD), hyper(data, &method));
+        if is_folded(data) {
+            (own, their) = (own.map(squeezed), their.map(squeezed));
+        }
         let alike = match (&own, &their) {
             (None, None) => true,
             // It may stand in an interim one.
@@ -89,9 +122,11 @@ pub fn check(data: &[u8]) -> Result<(), String> {
             (Some(own), Some(their)) => {
                 let stricter = own.body.is_none() && own.coded;
                 let body = own.body == their.body || stricter;
-                let head = (own.status, own.version, &own.reason, &own.headers, own.sized);
-                body && head
-                    == (their.status, their.version, &their.reason, &their.headers, their.sized)
+                let head = |seen: &Seen| {
+                    let codings = seen.codings.clone();
+                    (seen.status, seen.version, seen.reason.clone(), codings, seen.sized)
+                };
+                body && head(own) == head(their) && own.headers == their.headers
             }
         };
         if !alike {
@@ -164,6 +199,7 @@ fn hyper(data: &[u8], method: &Method) -> Option<Seen> {
     let mut builder = http1::Builder::new();
     builder.max_headers(BOUNDS.fields).max_buf_size(BOUNDS.bytes);
     builder.allow_spaces_after_header_name_in_responses(true);
+    builder.allow_obsolete_multiline_headers_in_responses(true);
     let io = Application { asked: false, left: data };
     let (mut sender, connection) = poll(pin!(builder.handshake(io)))?.ok()?;
     let mut connection = pin!(connection);

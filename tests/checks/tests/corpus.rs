@@ -341,6 +341,11 @@ fn any_bytes_are_objects_or_complaints() {
     replay("manifest");
 }
 
+#[test]
+fn any_bytes_are_imported_or_refused() {
+    replay("import");
+}
+
 /// The hard files that the parser's own tests keep.
 #[test]
 fn hard_manifests_are_objects_or_complaints() {

@@ -3,7 +3,7 @@
 use super::programs;
 use anyhow::{Context as _, Result, anyhow, bail};
 use futures_util::future::try_join_all;
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{ApiCapabilities, Scope, oneshot};
 use serde_json::{Value, json};
@@ -155,6 +155,22 @@ impl Objects {
         let found = self.api(object).await?.get_opt(name(object)?).await;
         let found = found.with_context(|| format!("get {}", display(object)))?;
         Ok(found.map(serde_json::to_value).transpose()?)
+    }
+
+    /// Replaces an object that exists, and returns what the API server made of it. Unknown fields are left
+    /// out, as for clients that do not ask otherwise.
+    ///
+    /// # Errors
+    /// What the API server says, with the object.
+    pub async fn replace(&self, object: &Value) -> Result<Value> {
+        let stored = self.get(object).await?.context("there is no such object")?;
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+        let typed: DynamicObject = serde_json::from_value(object.clone())?;
+        let api = self.api(&object).await?;
+        let replaced = api.replace(name(&object)?, &PostParams::default(), &typed).await;
+        let replaced = replaced.with_context(|| format!("replace {}", display(&object)))?;
+        Ok(serde_json::to_value(replaced)?)
     }
 
     /// Merges a part into an object, lists by their keys, as the API server does for its own kinds.

@@ -2,7 +2,7 @@
 
 use super::definition::{Cluster, ClusterBuilder};
 use super::programs;
-use super::skip::{available, fail};
+use super::skip::{Absent, available, fail, shared_or_skip};
 use policy_testkit::skip;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -14,7 +14,7 @@ static OWN: Semaphore = Semaphore::const_new(2);
 
 /// One cluster for all tests of a binary, with our definitions installed. It ends with the process.
 #[derive(Debug, Default)]
-pub struct SharedCluster(OnceCell<Result<Cluster, String>>);
+pub struct SharedCluster(OnceCell<Result<Cluster, Absent>>);
 
 impl SharedCluster {
     /// None yet: the first test that asks starts it.
@@ -24,17 +24,12 @@ impl SharedCluster {
 
     /// The cluster; absent: the test is to return, it has been counted as skipped.
     pub async fn get_or_skip(&self) -> Option<&Cluster> {
-        let started = self
-            .0
-            .get_or_init(|| async {
-                let cluster = available(Cluster::start().await)?;
-                if let Err(error) = cluster.install_crds().await {
-                    fail(&error);
-                }
-                Ok(cluster)
-            })
-            .await;
-        started.as_ref().inspect_err(|missing| skip(missing)).ok()
+        let start = async || {
+            let cluster = Cluster::start().await?;
+            cluster.install_crds().await?;
+            Ok(cluster)
+        };
+        shared_or_skip(self.0.get_or_init(start).await)
     }
 }
 

@@ -82,10 +82,11 @@ impl Step {
         Self { chosen: arguments.to_vec(), ..self }
     }
 
-    /// Runs it to its end. What it says goes to the file. A step that cannot be run has failed.
-    pub(super) fn run(self, kept: &mut File) -> Done {
+    /// Runs it to its end, or to that of all steps. What it says goes to the file. A step that cannot be
+    /// run has failed.
+    pub(super) fn run(self, kept: &mut File, last: Instant) -> Done {
         let (name, began) = (self.name.clone(), Instant::now());
-        self.try_run(kept).unwrap_or_else(|error| Done {
+        self.try_run(kept, last).unwrap_or_else(|error| Done {
             name,
             passed: false,
             time: began.elapsed(),
@@ -95,7 +96,8 @@ impl Step {
         })
     }
 
-    fn try_run(mut self, kept: &mut File) -> Result<Done> {
+    fn try_run(mut self, kept: &mut File, last: Instant) -> Result<Done> {
+        let bound = BOUND.min(last.saturating_duration_since(Instant::now()));
         let order = self.order()?;
         if let Some(threads) = self.threads {
             self.command.arg(format!("--test-threads={threads}")).args(&self.chosen);
@@ -118,7 +120,7 @@ impl Step {
         loop {
             match said.recv_timeout(Duration::from_millis(100)) {
                 Ok(line) => {
-                    if line.ends_with("has been running for over 60 seconds") {
+                    if is_news(&line) {
                         println!("{}: {line}", self.name);
                     }
                     writeln!(kept, "{line}")?;
@@ -133,8 +135,8 @@ impl Step {
             if ended.is_some_and(|ended| ended.elapsed() > LAST_WORDS) {
                 break;
             }
-            if began.elapsed() > BOUND {
-                lines.push((BOUND, format!("ended after {} minutes", BOUND.as_secs() / 60)));
+            if began.elapsed() > bound {
+                lines.push((bound, format!("ended after {} s, its bound", bound.as_secs())));
                 child.kill()?;
                 break;
             }
@@ -173,6 +175,13 @@ impl Step {
         anyhow::ensure!(listed.status.success(), "{} --list: {}", self.name, listed.status);
         Ok(libtest::names(&String::from_utf8_lossy(&listed.stdout)))
     }
+}
+
+/// True for what is printed while the step runs: a test that takes long, or failed. A run that is ended
+/// from outside has no report.
+fn is_news(line: &str) -> bool {
+    line.ends_with("has been running for over 60 seconds")
+        || (line.starts_with("test ") && line.ends_with(" ... FAILED"))
 }
 
 /// The lines of a pipe as they come, until all who write to it have ended.

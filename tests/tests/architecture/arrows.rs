@@ -41,6 +41,12 @@ fn rows() -> BTreeMap<&'static str, Row> {
             &[],
             &["tonic", "prost", "rustls", "aws-lc-rs", "kube", "k8s-openapi", "clap"],
         ),
+        // By default its policies come from a directory.
+        row(
+            "policy-embed",
+            &["policy-engine", "policy-enforce"],
+            &["tonic", "prost", "clap", "kube", "k8s-openapi"],
+        ),
         row("policy-kube", &["policy-engine", "policy-server"], &["clap"]),
         row("policy-discovery", &["policy-engine", "policy-enforce"], &["kube", "clap"]),
         row("policy-webhooks", &["policy-kube", "policy-server"], &["clap"]),
@@ -51,11 +57,20 @@ fn rows() -> BTreeMap<&'static str, Row> {
             &["policy-http", "policy-enforce"],
             &["kube", "k8s-openapi", "gateway-api", "serde-saphyr"],
         ),
-        row("policy-cli", &["policy-controller", "policy-proxy"], &[]),
-        row("policy-tests", &["policy-cli", "policy-properties", "policy-testkit", "xtask"], &[]),
+        row(
+            "policy-import",
+            &["policy-crds"],
+            &["tokio", "hyper", "tonic", "rustls", "kube", "k8s-openapi", "clap"],
+        ),
+        row("policy-cli", &["policy-controller", "policy-proxy", "policy-import"], &[]),
+        row(
+            "policy-tests",
+            &["policy-cli", "policy-embed", "policy-properties", "policy-testkit", "xtask"],
+            &[],
+        ),
         row(
             "policy-checks",
-            &["policy-engine", "policy-proxy", "policy-properties"],
+            &["policy-engine", "policy-proxy", "policy-properties", "policy-import"],
             &["kube", "k8s-openapi"],
         ),
         row("policy-properties", &[], &["tokio", "hyper", "tonic", "rustls", "kube", "clap"]),

@@ -30,7 +30,7 @@ const MAKERS: [(&str, &str, usize); 7] = [
     // The constructor of both, which is private to the crate.
     ("policy-core/src/decision.rs", "permit", 2),
     // An exemption whose grant holds, and a grant that was found.
-    ("policy-core/src/evaluator.rs", "decide_connection", 1),
+    ("policy-core/src/evaluator.rs", "exempted_connection", 1),
     ("policy-core/src/evaluator.rs", "decide_request", 1),
     ("policy-core/src/evaluator.rs", "granted", 1),
     ("policy-core/src/naive.rs", "permit", 1),

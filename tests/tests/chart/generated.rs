@@ -75,11 +75,15 @@ fn webhooks() -> String {
         target: Target::Service { name: "policy-admission".to_owned(), port: 443 },
         ca_bundle: None,
     };
+    let injector = |reads_linkerd: bool| {
+        injector_configuration(&installation(INJECTOR_CONFIGURATION), reads_linkerd).webhooks
+    };
     let webhooks = json!({
         "validating": admission::configuration(&installation(WEBHOOK_CONFIGURATION)).webhooks,
         "wholeCluster": [admission::cluster_webhook(&installation(WEBHOOK_CONFIGURATION))],
         "linkerdCompatible": [admission::outbound_webhook(&installation(WEBHOOK_CONFIGURATION))],
-        "injector": injector_configuration(&installation(INJECTOR_CONFIGURATION)).webhooks,
+        "injector": injector(false),
+        "injectorReadingLinkerd": injector(true),
         "besideLinkerd": linkerd_redirect::configuration(&installation(BESIDE_CONFIGURATION)).webhooks,
     });
     format!("{WRITTEN}# changes are made in policy-controller/webhooks/src.\n{}", yaml(&webhooks))

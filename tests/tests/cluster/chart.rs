@@ -5,9 +5,12 @@ mod roles;
 mod secret;
 
 use policy_tests::chart::{Helm, examples, folder, succeeded};
-use policy_tests::cluster::{Cluster, Objects, cluster_or_skip, documents};
+use policy_tests::cluster::{Cluster, Objects, cluster_or_skip, documents, kubectl};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The namespace of the release.
 const NAMESPACE: &str = "portcullis";
@@ -55,8 +58,8 @@ async fn every_object_of_every_example_is_taken_and_only_the_issuer_reads_its_se
         let rendered = helm.objects(&values).unwrap();
         let (definitions, others): (Vec<_>, Vec<_>) =
             rendered.into_iter().partition(|object| object["kind"] == "CustomResourceDefinition");
-        for definition in definitions {
-            objects.install_one(&definition).await.unwrap();
+        for definition in &definitions {
+            objects.install_one(definition).await.unwrap();
         }
         let ours =
             others.iter().filter(|object| !FOREIGN.contains(&object["kind"].as_str().unwrap()));
@@ -65,9 +68,39 @@ async fn every_object_of_every_example_is_taken_and_only_the_issuer_reads_its_se
             let applied = objects.apply_one(object).await;
             applied.unwrap_or_else(|error| panic!("{example}: {error:?}"));
         }
+        for object in ours.clone().chain(&definitions) {
+            let stored = objects.get(object).await.unwrap().unwrap();
+            let lacks = drift(object, &stored, "");
+            assert_eq!(lacks, Vec::<String>::new(), "{example}: {}", object["metadata"]["name"]);
+        }
         secrets_are_kept(&objects, &example, &others).await;
         let ours: Vec<String> = ours.rev().map(|object| format!("{object}\n")).collect();
         objects.delete(&ours.join("---\n")).await.unwrap();
+    }
+}
+
+/// The fields of a rendered object that the API server stores otherwise. GitOps tools would find them
+/// at each comparison, and write the object for ever.
+fn drift(rendered: &Value, stored: &Value, path: &str) -> Vec<String> {
+    let (differs, none) = (vec![path.to_owned()], Vec::new());
+    match (rendered, stored) {
+        (Value::Object(rendered), Value::Object(stored)) => {
+            let fields = rendered.iter();
+            let found = fields.map(|(name, value)| {
+                drift(value, stored.get(name).unwrap_or(&Value::Null), &format!("{path}.{name}"))
+            });
+            found.flatten().collect()
+        }
+        (Value::Array(rendered), Value::Array(stored)) if rendered.len() == stored.len() => {
+            let pairs = rendered.iter().zip(stored).enumerate();
+            pairs
+                .flat_map(|(at, (one, other))| drift(one, other, &format!("{path}[{at}]")))
+                .collect()
+        }
+        // Quantities that are written as numbers are stored as texts, and compared as quantities.
+        (Value::Number(number), Value::String(text)) if number.to_string() == *text => none,
+        _ if rendered == stored => none,
+        _ => differs,
     }
 }
 
@@ -199,10 +232,17 @@ async fn installing_upgrading_and_removing_leave_what_they_should() {
         assert!(objects.get(object).await.unwrap().is_some(), "{object}");
     }
 
+    // The webhook's Service has no pods here.
+    objects.delete(&webhooks().to_string()).await.unwrap();
+    a_further_release_has_namespaces_of_its_own(&cluster, &chart).await;
+    for object in upgraded.iter().filter(|object| object["kind"] != webhooks()["kind"]) {
+        assert!(objects.get(object).await.unwrap().is_some(), "{object}");
+    }
+    definitions_that_were_deleted_are_restored_from_the_release(&cluster, &helm, &chart).await;
+
     // What users wrote, and its definitions, stay; everything else of the release goes.
     let user = "apiVersion: policy.linkerd.io/v1beta3\nkind: Server\nmetadata: {name: web, namespace: \
                 default}\nspec: {podSelector: {}, port: http}\n";
-    // The webhook's Service has no pods here.
     objects.delete(&webhooks().to_string()).await.unwrap();
     cluster.apply(user).await.unwrap();
     succeeded(&helm.call(&["uninstall", "portcullis"]).unwrap()).unwrap();
@@ -218,6 +258,67 @@ async fn installing_upgrading_and_removing_leave_what_they_should() {
     succeeded(&helm.call(&install).unwrap()).unwrap();
     assert_eq!(kinds(&manifest(&helm), "Server"), 4);
     the_outbound_half_stays_as_it_was(&helm, &chart);
+}
+
+/// The command that `portcullis health` names brings definitions back that somebody deleted. `helm
+/// upgrade` alone cannot, because the release contains objects of their kinds.
+async fn definitions_that_were_deleted_are_restored_from_the_release(
+    cluster: &Cluster,
+    helm: &Helm,
+    chart: &str,
+) {
+    let objects = cluster.objects();
+    let definition = |name: &str| {
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": name}})
+    };
+    for name in ["servers.policy.linkerd.io", "authorizationpolicies.policy.linkerd.io"] {
+        objects.delete(&definition(name).to_string()).await.unwrap();
+        while objects.get(&definition(name)).await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    let upgrade = ["upgrade", "portcullis", chart, "--reuse-values"];
+    assert!(!helm.call(&upgrade).unwrap().status.success(), "the advice is not needed any more");
+    let manifest = succeeded(&helm.call(&["get", "manifest", "portcullis"]).unwrap()).unwrap();
+    let apply = || {
+        let mut kubectl = Command::new(kubectl().unwrap())
+            .args(["apply", "--server-side", "--force-conflicts", "-f", "-"])
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        kubectl.stdin.take().unwrap().write_all(manifest.as_bytes()).unwrap();
+        kubectl.wait().unwrap().success()
+    };
+    assert!(!apply(), "kubectl knows the kinds once it has applied their definitions");
+    // The webhooks' Service has no pods here.
+    objects.delete(&webhooks().to_string()).await.unwrap();
+    assert!(apply());
+    objects.delete(&webhooks().to_string()).await.unwrap();
+    succeeded(&helm.call(&upgrade).unwrap()).unwrap();
+}
+
+/// A second release beside the first: what it lacks is said, and as documented it comes and goes.
+async fn a_further_release_has_namespaces_of_its_own(cluster: &Cluster, chart: &str) {
+    let Some(helm) = Helm::or_skip("second") else { return };
+    let helm = helm.on(cluster.kubeconfig());
+    namespaces(cluster, &["team"]).await;
+    let definitions = ["crds.policy=false", "crds.workload=false", "crds.portcullis=false"]
+        .map(|set| ["--set", set]);
+    let install = ["install", "second", chart, "--create-namespace"];
+    let mut call = [&install[..], definitions.as_flattened()].concat();
+    let refused = helm.call(&call).unwrap();
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success(), "{words}");
+    let expected = "release portcullis of namespace portcullis watches the whole cluster";
+    assert!(words.contains(expected) && words.contains("watchNamespaces={NAMESPACE}"), "{words}");
+    for set in ["watchNamespaces={team}", "injector.enabled=false", "admission.enabled=false"] {
+        call.extend(["--set", set]);
+    }
+    succeeded(&helm.call(&call).unwrap()).unwrap();
+    succeeded(&helm.call(&["uninstall", "second"]).unwrap()).unwrap();
 }
 
 /// Upgrades that say nothing of the outbound half leave it as it is: on from the first installation,

@@ -115,7 +115,7 @@ async fn without_rights_elsewhere_uses_and_grants_there_are_not_known() {
     assert_eq!(entry(&report)["usage"], "notKnown", "{report:#}");
     assert_eq!(entry(&report)["reason"], json!(reason), "{report:#}");
     assert!(!report["gaps"].as_array().unwrap().is_empty(), "{report:#}");
-    assert!(said.err.contains("kind: ClusterRole"), "{}", said.err);
+    assert!(said.err.contains("is not known (docs/cli.md, Rights)"), "{}", said.err);
 
     let report = as_user(&team).await.json();
     assert_eq!(report["grants"], json!([]));

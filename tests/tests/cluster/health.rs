@@ -2,7 +2,9 @@
 //! renders, a controller and an issuer with the rights that it gives them, and what is found when each
 //! thing breaks.
 
+mod helm;
 mod preflight;
+mod proposals;
 mod world;
 
 use crate::cli::{Said, portcullis};
@@ -57,6 +59,8 @@ async fn a_sound_installation_is_healthy_and_each_thing_that_breaks_is_told() {
     a_right_and_a_bundle(&world).await;
     an_expired_certificate(&world).await;
     no_leader(&mut world).await;
+    helm::the_upgrade_brings_back_what_it_renders(&world).await;
+    helm::the_manifest_brings_definitions_back(&world).await;
 }
 
 async fn who_may_see_little_is_told_little(world: &World) {

@@ -18,6 +18,7 @@ mod guard;
 mod health;
 mod identity;
 mod injector;
+mod invalid_objects;
 mod issuer;
 mod linkerd;
 mod programmed;

@@ -1,7 +1,7 @@
 //! The source of objects that a cluster's API server is: what is created, changed and deleted there
 //! is what the index is told, whatever the API server allows or forgets.
 
-mod followed;
+pub(crate) mod followed;
 mod manifests;
 
 use followed::{Followed, client_of, config, text_of};
@@ -421,16 +421,17 @@ async fn an_optional_kind_vanishes_and_comes_back(
     let objects = cluster.objects();
     let route_key = as_written(route).meta.key;
     let key = |kind| WatchKey { kind, namespace: None };
-    // An optional kind vanishes with everything of it, and comes back.
+    // An optional kind vanishes, its objects stay in force, and it comes back.
     let grpc = definition("grpcroutes.gateway.networking.k8s.io");
     let installed = objects.get(&grpc).await.unwrap().unwrap();
     objects.delete(&text_of(&grpc)).await.unwrap();
-    followed.until("the end of the route", |seen| !seen.objects.contains_key(&route_key)).await;
+    followed.until("the kept route", |seen| seen.kept.contains(&route_key)).await;
     followed
         .health_until(|health| {
             (health.watches[&key(Kind::GrpcRoute)].state == WatchState::Absent).then_some(())
         })
         .await;
+    assert!(followed.seen.objects.contains_key(&route_key));
     let mut again = installed.clone();
     again["metadata"] = json!({
         "name": grpc["metadata"]["name"], "annotations": installed["metadata"]["annotations"],
@@ -438,5 +439,57 @@ async fn an_optional_kind_vanishes_and_comes_back(
     again.as_object_mut().unwrap().remove("status");
     objects.install_one(&again).await.unwrap();
     objects.apply(route).await.unwrap();
-    followed.until("the route again", |seen| seen.is(&route_key, |_| true)).await;
+    followed.until("the route again", |seen| !seen.kept.contains(&route_key)).await;
+}
+
+#[tokio::test]
+async fn a_replica_that_starts_without_a_definition_in_use_is_never_synced() {
+    let Some(cluster) = cluster_or_skip(Cluster::builder()).await else { return };
+    cluster.install_linkerd_crds().await.unwrap();
+    let namespace = cluster.namespace("in-use").await.unwrap();
+    let lease = |kinds: &str| {
+        format!(
+            "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata:\n  \
+             name: portcullis-policy-controller\n  namespace: {namespace}\n  annotations: \
+             {{portcullis.dev/kinds-in-use: '{kinds}'}}\n"
+        )
+    };
+    let objects = cluster.objects();
+    let grpc = definition("grpcroutes.gateway.networking.k8s.io");
+    let key = |kind| WatchKey { kind, namespace: None };
+    let installed = objects.get(&grpc).await.unwrap().unwrap();
+    objects
+        .apply(&lease("servers.policy.linkerd.io, grpcroutes.gateway.networking.k8s.io"))
+        .await
+        .unwrap();
+    objects.delete(&text_of(&grpc)).await.unwrap();
+    while objects.get(&grpc).await.unwrap().is_some() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut followed = Followed::start(cluster.client(), config(&namespace)).await;
+    let error = followed
+        .health_until(|health| match &health.watches[&key(Kind::GrpcRoute)].state {
+            WatchState::Failing { error } => Some(error.clone()),
+            _ => None,
+        })
+        .await;
+    assert_eq!(
+        &*error,
+        "the definition of grpcroutes.gateway.networking.k8s.io is gone, whose objects were in use \
+         when this replica started: restore it; or, if they are to end, remove the annotation \
+         portcullis.dev/kinds-in-use from the Lease and restart the controller"
+    );
+    followed.drain(Duration::from_secs(2)).await;
+    assert_eq!(followed.seen.synced, 0);
+    // One that starts where the record says nothing of the kind takes it for empty.
+    objects.apply(&lease("servers.policy.linkerd.io")).await.unwrap();
+    Followed::start(cluster.client(), config(&namespace)).await.synced(1).await;
+    // The definition is restored.
+    let mut again = installed.clone();
+    again["metadata"] = json!({
+        "name": grpc["metadata"]["name"], "annotations": installed["metadata"]["annotations"],
+    });
+    again.as_object_mut().unwrap().remove("status");
+    objects.install_one(&again).await.unwrap();
+    followed.synced(1).await;
 }

@@ -271,7 +271,7 @@ async fn a_route_with_a_filter_that_is_not_supported_is_not_accepted_while_it_ha
         let accepted = all.find(|condition| condition["type"] == "Accepted").unwrap();
         assert_eq!(
             accepted["message"],
-            "spec.rules[0].filters[0].type: `ExtensionRef` is not supported here: the route permits \
+            "spec.rules[0].filters[0].type: `ExtensionRef` is not supported here: the rule permits \
              nothing",
             "{kind:?}"
         );

@@ -8,15 +8,18 @@ use crate::pages::own_pages;
 type Entry = (&'static str, &'static str, &'static str);
 
 /// Flags of other programs that stand without their program.
-pub(crate) const FLAGS: [Entry; 4] = [
+pub(crate) const FLAGS: [Entry; 6] = [
     ("--take-ownership", "", "helm install"),
     ("--set", "", "helm install and upgrade"),
     ("--tag", "docs/images.md", "images/build"),
     ("--against", "bench/README.md", "a Python script"),
+    ("--keep-labels", "docs/injection.md", "kubectl debug"),
+    ("--updates", "docs/watch-api.md", "the example clients"),
 ];
 
 /// Words in capitals and small letters of other products, and what is gone.
-pub(crate) const WORDS: [Entry; 4] = [
+pub(crate) const WORDS: [Entry; 5] = [
+    ("Date", "docs/testing.md", "a response header"),
     ("NoProxies", "CHANGELOG.md", "the reason that is gone, as the line says"),
     ("FailedCreate", "docs/health.md", "Kubernetes' Event of a ReplicaSet"),
     ("RssAnon", "bench/README.md", "Linux' /proc/PID/status"),
@@ -24,7 +27,8 @@ pub(crate) const WORDS: [Entry; 4] = [
 ];
 
 /// Names with underscores of other products, and what is gone.
-pub(crate) const SNAKES: [Entry; 3] = [
+pub(crate) const SNAKES: [Entry; 4] = [
+    ("too_many_pings", "", "what a server of gRPC says in its GOAWAY"),
     ("route_localnet", "docs/operations.md", "a setting of Linux' network"),
     ("rustls_info", "docs/metrics.md", "a metric of Linkerd's that is not here, as the line says"),
     ("x_role", "docs/proxy.md", "a client's header"),
@@ -38,9 +42,13 @@ pub(crate) const KEYS: [Entry; 1] = [(
 )];
 
 /// Files that are not here.
-pub(crate) const FILES: [Entry; 6] = [
+pub(crate) const FILES: [Entry; 10] = [
     ("name.rs", "CONTRIBUTING.md", "any file that has children"),
     ("books.proto", "", "a file of the reader's own"),
+    ("books.yaml", "docs/import.md", "a file of the reader's own"),
+    ("new.yaml", "docs/import.md", "a file of the reader's own"),
+    ("profile.yaml", "docs/import.md", "a file of the reader's own"),
+    ("portcullis.yaml", "", "a file of the reader's own"),
     ("kustomization.yaml", "docs/cli.md", "a file of kustomize"),
     ("mod.rs", "CONTRIBUTING.md", "the name that no file has"),
     ("crds/src/kinds/ingress_network.rs", "ARCHITECTURE.md", "a draft"),

@@ -9,7 +9,7 @@ use policy_tests::sources::root;
 use std::collections::BTreeSet;
 
 /// Flags of other programs that ours call or tell about, with the program.
-const OTHERS: [(&str, &str); 13] = [
+const OTHERS: [(&str, &str); 16] = [
     ("--cacert", "curl"),
     ("--connect-to", "curl"),
     ("--install", "helm"),
@@ -21,6 +21,9 @@ const OTHERS: [(&str, &str); 13] = [
     ("--dst-type", "iptables"),
     ("--take-ownership", "helm"),
     ("--overwrite", "kubectl"),
+    ("--server-side", "kubectl"),
+    ("--force-conflicts", "kubectl"),
+    ("--keep-labels", "kubectl debug"),
     ("--exclude-imports", "buf"),
     ("--http2-prior-knowledge", "curl"),
 ];

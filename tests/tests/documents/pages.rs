@@ -85,7 +85,7 @@ fn collect(folder: &Path, paths: &mut Vec<String>) {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() {
-            if !name.starts_with('.') && name != "target" {
+            if !name.starts_with('.') && !["target", "node_modules"].contains(&&*name) {
                 collect(&path, paths);
             }
         } else if name.ends_with(".md") {

@@ -30,7 +30,7 @@ fn a_wrong_name_of_each_kind_is_found() {
         ("`portcullis identity` takes `--all-ports`", "flag", "--all-ports"),
         ("`status --keep` shows", "flag", "--keep"),
         ("with `--probe-routes=never` of the controller", "flag", "--probe-routes=never"),
-        ("give `portcullis why` a client", "command", "portcullis why"),
+        ("give `portcullis whom` a client", "command", "portcullis whom"),
         ("`policy-controller start` begins", "command", "policy-controller start"),
         ("set `PORTCULLIS_MAX_HEADER`", "variable", "PORTCULLIS_MAX_HEADER"),
         ("set `LINKERD2_PROXY_INBOUND_PORT`", "variable", "LINKERD2_PROXY_INBOUND_PORT"),

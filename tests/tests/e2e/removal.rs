@@ -56,7 +56,7 @@ async fn without_the_chart_pods_that_were_restarted_are_free_and_the_others_keep
 
     // As the guide says, for one of the two.
     let name = format!("namespace/{leaving}");
-    let annotate = ["annotate", &name, "portcullis.dev/inject-", "linkerd.io/inject-"];
+    let annotate = ["annotate", &name, "portcullis.dev/inject-"];
     node.kubectl().run(&annotate).await.unwrap();
     let label = ["label", &name, "portcullis.dev/inject-"];
     node.kubectl().run(&label).await.unwrap();

@@ -1,12 +1,14 @@
 //! Interface that people and programs rely on, which must not change by accident: the help of every
-//! command, and the words on the wire, in metrics, logs and objects.
+//! command, the words on the wire, in metrics, logs and objects, and the crate for services that embed
+//! the check.
 //!
-//! Both are compared with files. A change that is meant is written by
+//! All are compared with files. A change that is meant is written by
 //! `PORTCULLIS_WRITE_INTERFACE=1 cargo test -p policy-tests --test interface`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where it cannot go on")]
 
 mod help;
+mod public_api;
 mod words;
 
 use policy_tests::sources::root;

@@ -3,15 +3,12 @@
 //!
 //! Changes that leave the object valid are counted, not judged: they say something else, and mean it.
 
-mod mutation;
-mod random;
-mod world;
+#[cfg(test)]
+mod up;
 
-use mutation::Mutation;
 use policy_testkit::long_or;
-use random::Random;
+use policy_tests::invalid_objects::{Mutation, Random, World, is_invalid, mutate, worlds};
 use std::collections::BTreeMap;
-use world::World;
 
 /// Changes that are tried; `.ci/long` tries more.
 const CHANGES: usize = 4_000;
@@ -31,7 +28,7 @@ enum Outcome {
 
 #[test]
 fn an_object_that_breaks_permits_nothing_that_was_refused() {
-    let worlds = world::all();
+    let worlds = worlds();
     assert!(worlds.len() >= 190, "worlds are missing: {}", worlds.len());
     let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
     let mut opened = Vec::new();
@@ -56,12 +53,12 @@ fn an_object_that_breaks_permits_nothing_that_was_refused() {
 /// The request that is permitted and was refused.
 fn change(world: &World, random: &mut Random) -> Result<Outcome, String> {
     let (number, before) = world.any_valid(random);
-    let (after, mutation): (_, Mutation) = mutation::mutate(before, random);
+    let (after, mutation): (_, Mutation) = mutate(before, random);
     let Some(object) = world.reread(number, &after) else { return Ok(Outcome::NoObject) };
     if mutation.says_all_itself(before) {
         return Ok(Outcome::Unknown);
     }
-    if !world::is_invalid(&object) {
+    if !is_invalid(&object) {
         return Ok(Outcome::Valid);
     }
     match world.newly_permitted(number, object) {

@@ -36,6 +36,14 @@ pub(crate) fn sections(page: &str, headings: &[&str]) -> Vec<Step> {
     found
 }
 
+/// The steps of a page above its first heading of the second level.
+pub(crate) fn before_sections(page: &str) -> Vec<Step> {
+    let mut found = steps(page);
+    found.retain(|step| step.section.is_empty());
+    assert!(!found.is_empty(), "{page}: no command before its sections");
+    found
+}
+
 fn read(page: &str, text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut section = String::new();

@@ -1,6 +1,6 @@
 //! The walk, page by page.
 
-use super::page::{sections, steps};
+use super::page::{Step, before_sections, sections, steps};
 use super::shell::Shell;
 use policy_tests::cluster::gateway_api_crds;
 use policy_tests::cluster::node::{Node, SharedNode};
@@ -38,4 +38,24 @@ async fn the_documents_lead_from_an_empty_cluster_to_default_deny_and_back() {
     shell.walk(&sections(install, &["1.", "2.", "3.", "4.", "5.", "6."])).await;
     shell.walk(&steps("docs/default-deny.md")).await;
     shell.walk(&sections(install, &["7.", "8."])).await;
+    // On the same node, which is empty again but for definitions and what was in the namespaces.
+    let both = "docs/both-meshes.md";
+    shell.walk(&before_sections(both)).await;
+    shell.walk(&sections(both, &["1.", "2.", "3."])).await;
+    shell.walk(&[a_release_in_linkerds_namespace()]).await;
+    shell.walk(&sections(both, &["4."])).await;
+}
+
+/// The release that the page's last section removes. Its pods do not get ready, because Linkerd's identity
+/// service is not there; what is removed is the same. The definitions of the former release are left.
+fn a_release_in_linkerds_namespace() -> Step {
+    let commands = "helm install portcullis charts/portcullis --namespace linkerd --create-namespace \\\n  \
+                    --values charts/portcullis/ci/beside-linkerd-values.yaml --set crds.portcullis=false";
+    Step {
+        place: "docs/beside-linkerd.md, without --wait".to_owned(),
+        section: String::new(),
+        commands: commands.to_owned(),
+        exit: 0,
+        prints: None,
+    }
 }

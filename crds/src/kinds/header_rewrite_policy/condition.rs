@@ -2,7 +2,7 @@
 
 use crate::parse::header::{as_read, header_name, header_value};
 use crate::parse::label::{OperatorName, operator};
-use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, every, quote, shared};
 use crate::selector::Operator;
 use http::HeaderName;
 use http::header::HOST;
@@ -18,8 +18,7 @@ pub(super) const MAX_VALUES: usize = 64;
 pub(super) fn conditions(rule: &Fields<'_>) -> Option<Vec<HeaderCondition>> {
     let Some(node) = rule.get("match") else { return Some(Vec::new()) };
     let list = node.list_up_to(MAX_CONDITIONS)?;
-    let read: Vec<Option<HeaderCondition>> = list.iter().map(condition).collect();
-    read.into_iter().collect()
+    every(&list, condition)
 }
 
 fn condition(node: &JsonNode<'_>) -> Option<HeaderCondition> {
@@ -31,7 +30,7 @@ fn condition(node: &JsonNode<'_>) -> Option<HeaderCondition> {
     let values = match fields.get("values") {
         Some(node) => {
             let list = node.list_up_to(MAX_VALUES)?;
-            list.iter().map(|node| value(&name, node)).collect()
+            every(&list, |node| value(&name, node))
         }
         None => Some(Vec::new()),
     };

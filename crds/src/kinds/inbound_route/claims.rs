@@ -6,7 +6,7 @@ use super::fields::{ACTIONS, RULE, SPEC, VIRTUAL_HOST};
 use crate::object::Claims;
 use crate::parse::host;
 use crate::parse::name::is_dns_name;
-use crate::resource::{InboundAction, Resource};
+use crate::resource::{InboundAction, PathPrefix, Resource};
 use policy_core::HostPattern;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub(in crate::kinds) fn claims(resource: Option<&Resource>) -> Claims {
             servers: Vec::new(),
             unread: true,
             root: true,
+            paths: None,
+            any_host: true,
         };
     };
     let mut found = Found::default();
@@ -29,6 +31,7 @@ pub(in crate::kinds) fn claims(resource: Option<&Resource>) -> Claims {
     }
     route.delegated_from.iter().for_each(|consent| found.host(consent.host.clone()));
     for rule in &route.routes {
+        found.paths.push(rule.path.clone());
         if let InboundAction::Servers(names) = &rule.action {
             names.iter().for_each(|name| found.server(name));
         }
@@ -41,7 +44,10 @@ pub(super) fn of(spec: Option<&Value>) -> Claims {
     let mut found = Found::default();
     match spec {
         Some(Value::Object(spec)) => found.spec(spec),
-        Some(_) | None => (found.unread, found.root) = (true, true),
+        Some(_) | None => {
+            (found.unread, found.root) = (true, true);
+            (found.any_path, found.any_host) = (true, true);
+        }
     }
     found.claims()
 }
@@ -53,12 +59,16 @@ struct Found {
     servers: Vec<Arc<str>>,
     unread: bool,
     root: bool,
+    paths: Vec<PathPrefix>,
+    any_path: bool,
+    any_host: bool,
 }
 
 impl Found {
     fn claims(self) -> Claims {
-        let Self { hosts, servers, unread, root } = self;
-        Claims::InboundRoute { hosts, servers, unread, root }
+        let Self { hosts, servers, unread, root, paths, any_path, any_host } = self;
+        let paths = (!any_path).then_some(paths);
+        Claims::InboundRoute { hosts, servers, unread, root, paths, any_host }
     }
 
     fn host(&mut self, host: HostPattern) {
@@ -95,14 +105,15 @@ impl Found {
         }
         let consents = field(spec, "delegatedFrom").and_then(Value::as_array);
         for consent in consents.into_iter().flatten() {
-            self.host_of(consent.get("fqdn"));
+            self.any_host |= !self.host_of(consent.get("fqdn"));
         }
+        self.any_host |= consents.is_none();
         match field(spec, "routes") {
             Some(Value::Array(rules)) if !rules.is_empty() => {
                 rules.iter().for_each(|rule| self.rule(rule));
             }
             // It needs rules, and those may name any Server.
-            Some(_) | None => self.unread = true,
+            Some(_) | None => (self.unread, self.any_path) = (true, true),
         }
     }
 
@@ -111,7 +122,7 @@ impl Found {
         self.known(own, VIRTUAL_HOST);
         self.host_of(own.get("fqdn"));
         let aliases = field(own, "aliases").and_then(Value::as_array);
-        aliases.into_iter().flatten().for_each(|alias| self.host_of(Some(alias)));
+        aliases.into_iter().flatten().for_each(|alias| _ = self.host_of(Some(alias)));
         match field(own, "targetRef") {
             Some(target) => self.server_of(target),
             None => self.unread |= serves,
@@ -120,9 +131,14 @@ impl Found {
 
     fn rule(&mut self, rule: &Value) {
         let Value::Object(rule) = rule else {
-            self.unread = true;
+            (self.unread, self.any_path) = (true, true);
             return;
         };
+        let path = rule.get("match").and_then(Value::as_str);
+        match path.and_then(|path| PathPrefix::parse(path).ok()) {
+            Some(path) => self.paths.push(path),
+            None => self.any_path = true,
+        }
         self.known(rule, RULE);
         // Without an action the one that was meant is unknown.
         self.unread |= ACTIONS.iter().all(|action| field(rule, action).is_none());
@@ -135,11 +151,12 @@ impl Found {
         }
     }
 
-    fn host_of(&mut self, host: Option<&Value>) {
+    /// Returns true if the host can be read.
+    fn host_of(&mut self, host: Option<&Value>) -> bool {
         let host = host.and_then(Value::as_str).and_then(|text| host::pattern(text).ok());
-        if let Some(host) = host {
-            self.host(host);
-        }
+        let is_read = host.is_some();
+        host.into_iter().for_each(|host| self.host(host));
+        is_read
     }
 
     fn server_of(&mut self, reference: &Value) {

@@ -1,6 +1,6 @@
 //! The definition of InboundRoute (docs/spec/delegation.md).
 
-use super::fields::{MAX_ALIASES, MAX_NETWORKS, MAX_RULES, MAX_SERVERS};
+use super::fields::{MAX_ALIASES, MAX_ALLOWED, MAX_NETWORKS, MAX_RULES, MAX_SERVERS};
 use crate::kind::Kind;
 use crate::kinds::consent;
 use crate::render::conditions::conditions;
@@ -10,6 +10,7 @@ use crate::render::schema::{
     at_most, boolean, exactly_one, list, list_of, local_reference, networks, object, one_of, set,
     text, text_up_to, time,
 };
+use crate::resource::FilterType;
 use serde_json::{Value, json};
 
 pub(in crate::kinds) fn definition(_: Profile) -> Definition {
@@ -123,10 +124,33 @@ fn delegate() -> Value {
             ("name", text_up_to("Name.", 253)),
             ("selector", selector),
             ("namespace", namespace),
+            ("allowFilters", allowed_filters()),
         ],
         &[],
     );
     exactly_one(delegate, &["name", "selector"])
+}
+
+fn allowed_filters() -> Value {
+    let kinds = FilterType::ALL.map(FilterType::as_str);
+    let header = text_up_to("Name of a header.", 256);
+    let headers = "Headers that may be changed although frameworks route by them.";
+    let hosts = "Further hosts to which a redirect may lead.";
+    let filter = object(
+        "Filters of one kind.",
+        &[
+            ("kind", one_of("Kind.", &kinds)),
+            ("headers", list_of(headers, header, None, at_most(MAX_ALLOWED))),
+            ("hosts", list_of(hosts, consent::host("A host."), None, at_most(MAX_ALLOWED))),
+        ],
+        &["kind"],
+    );
+    list_of(
+        "Of a root: filters that objects of other namespaces may have below; absent: none.",
+        filter,
+        None,
+        at_most(FilterType::ALL.len()),
+    )
 }
 
 fn status() -> Value {

@@ -1,11 +1,12 @@
 //! `delegate`: the objects that a path is handed down to.
 
+use super::allowed;
 use crate::kind::Kind;
 use crate::object::ObjectKey;
 use crate::parse::label::labels;
 use crate::parse::name::{namespace, object_name};
 use crate::reader::{AllowedFields, Fields, JsonNode};
-use crate::resource::Delegate;
+use crate::resource::{AllowedFilter, Delegate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,9 +18,21 @@ const KINDS: &[(&str, Kind)] = &[
     ("HttpRouteGroup", Kind::HttpRouteGroup),
 ];
 
-/// Reads it. Without a namespace it names objects of `own`.
-pub(super) fn read(node: &JsonNode<'_>, own: &Arc<str>) -> Option<Delegate> {
-    let fields = node.fields(AllowedFields::Only(&["kind", "name", "selector", "namespace"]))?;
+/// The fields of a delegation.
+const FIELDS: &[&str] = &["kind", "name", "selector", "namespace", "allowFilters"];
+
+/// Reads it, with the filters that it allows. Without a namespace it names objects of `own`.
+pub(super) fn read(node: &JsonNode<'_>, own: &Arc<str>) -> Option<(Delegate, Vec<AllowedFilter>)> {
+    let fields = node.fields(AllowedFields::Only(FIELDS))?;
+    let filters = match fields.get("allowFilters") {
+        None => Some(Vec::new()),
+        Some(node) => allowed::read(&node),
+    };
+    let delegate = objects(&fields, own);
+    Some((delegate?, filters?))
+}
+
+fn objects(fields: &Fields<'_>, own: &Arc<str>) -> Option<Delegate> {
     let kind = match fields.get("kind") {
         Some(node) => node.choice(KINDS),
         None => Some(Kind::InboundRoute),

@@ -1,5 +1,6 @@
 //! HTTPRoute of `policy.linkerd.io` (docs/spec/controller.md 1.7).
 
+use super::filter::REDIRECT_STATUSES;
 use crate::kind::Kind;
 use crate::render::conditions::conditions;
 use crate::render::definition::{Definition, Status, Version};
@@ -209,7 +210,7 @@ fn redirect() -> Value {
         &["type"],
     );
     let mut status = or(integer("Status.", "int64", None, None), json!(302));
-    set(&mut status, "enum", json!([301, 302]));
+    set(&mut status, "enum", json!(REDIRECT_STATUSES));
     object(
         "A redirect response.",
         &[

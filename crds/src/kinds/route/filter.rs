@@ -2,9 +2,9 @@
 //!
 //! A type of filter that the schema of the route does not have makes the route invalid. A type that
 //! it has and that is not applied here leaves the route valid, because another controller may apply
-//! it for other parents (Linkerd's admission accepts it too; docs/spec/controller.md 4). The route
+//! it for other parents (Linkerd's admission accepts it too; docs/spec/controller.md 4). Its rule
 //! then permits nothing here: the Gateway API demands an error for requests that a filter was not
-//! applied to.
+//! applied to. The other rules count.
 
 use super::dialect::Dialect;
 use crate::parse::header::{changeable_header, header_value};
@@ -42,6 +42,9 @@ const TYPES: [(&str, &str, Type); 8] = [
     ("ExternalAuth", "externalAuth", Type::ExternalAuth),
 ];
 
+/// The statuses of a redirect (Gateway API, `HTTPRequestRedirectFilter`).
+pub(super) const REDIRECT_STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
+
 /// A filter that was read.
 enum ReadFilter {
     Applied(FilterKind),
@@ -52,8 +55,8 @@ enum ReadFilter {
 fn applied(dialect: Dialect) -> &'static [Type] {
     match dialect {
         Dialect::Policy { .. } => &[Type::RequestHeaders, Type::Redirect],
-        Dialect::Gateway => &[Type::RequestHeaders, Type::ResponseHeaders, Type::Redirect],
-        Dialect::Grpc => &[Type::RequestHeaders, Type::ResponseHeaders],
+        Dialect::Gateway(_) => &[Type::RequestHeaders, Type::ResponseHeaders, Type::Redirect],
+        Dialect::Grpc(_) => &[Type::RequestHeaders, Type::ResponseHeaders],
     }
 }
 
@@ -61,10 +64,10 @@ fn applied(dialect: Dialect) -> &'static [Type] {
 fn unsupported(dialect: Dialect) -> &'static [Type] {
     match dialect {
         Dialect::Policy { .. } => &[],
-        Dialect::Gateway => {
+        Dialect::Gateway(_) => {
             &[Type::Mirror, Type::Rewrite, Type::Extension, Type::Cors, Type::ExternalAuth]
         }
-        Dialect::Grpc => &[Type::Mirror, Type::Extension],
+        Dialect::Grpc(_) => &[Type::Mirror, Type::Extension],
     }
 }
 
@@ -205,14 +208,13 @@ fn redirect(node: &JsonNode<'_>) -> Option<Redirect> {
 }
 
 fn status(node: &JsonNode<'_>) -> Option<u16> {
-    match node.value().as_u64() {
-        Some(301) => Some(301),
-        Some(302) => Some(302),
-        Some(_) | None => {
-            node.error(format!("expected 301 or 302, found {}", quote(&node.value().to_string())));
-            None
-        }
+    let stated = node.value().as_u64();
+    let status = REDIRECT_STATUSES.into_iter().find(|status| stated == Some(u64::from(*status)));
+    if status.is_none() {
+        let found = quote(&node.value().to_string());
+        node.error(format!("expected one of 301, 302, 303, 307, 308, found {found}"));
     }
+    status
 }
 
 fn redirect_host<'a>(node: &JsonNode<'a>) -> Option<&'a str> {

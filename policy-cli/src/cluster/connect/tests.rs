@@ -47,7 +47,7 @@ fn flags(arguments: &[&str]) -> ControllerFlags {
         flags: ControllerFlags,
     }
     let line = Arguments::parse_from(std::iter::once("x").chain(arguments.iter().copied()));
-    assert!(line.cluster.api.context.is_none());
+    assert!(line.cluster.api.cluster.context.is_none());
     line.flags
 }
 

@@ -8,7 +8,7 @@
 //! policy the object contributes to, so that policies from a stale replica count nowhere.
 
 use super::timing::Timing;
-use crate::serve::{InForce, WorkloadPort};
+use crate::serve::{InForce, WorkloadPort, cut};
 use hashbrown::HashMap;
 use policy_core::{ObjectRef, WorkloadKey};
 use policy_engine::desired::{DesiredDelta, DesiredPolicy, DesiredPorts, ShapeId};
@@ -30,6 +30,8 @@ pub(crate) struct AckTable {
     /// Reports that were withdrawn, oldest first.
     withdrawals: VecDeque<(Instant, WorkloadPort, ReporterId)>,
     dirty: BTreeSet<ShapeId>,
+    /// The objects whose contributions some client is not sent, because a port is too large with them.
+    lacking: BTreeSet<ObjectRef>,
     totals: BTreeMap<ObjectRef, Count>,
     timing: Timing,
 }
@@ -55,6 +57,8 @@ struct ReportedPort {
 enum PortRollout {
     /// The desired policy is in force, since then.
     InForce(Instant),
+    /// The same without the objects for whose contributions a message had no room.
+    Cut(Instant),
     Missing,
     Refused,
 }
@@ -71,6 +75,7 @@ impl AckTable {
             reported: HashMap::new(),
             withdrawals: VecDeque::new(),
             dirty: BTreeSet::new(),
+            lacking: BTreeSet::new(),
             totals: BTreeMap::new(),
             timing: Timing::default(),
         }
@@ -167,6 +172,23 @@ impl AckTable {
         }
     }
 
+    /// Takes the objects of which clients are denied a part. Those that contribute to a port that is sent
+    /// without some contributions are not in force there.
+    pub(crate) fn set_lacking(&mut self, lacking: BTreeSet<ObjectRef>) {
+        if self.lacking == lacking {
+            return;
+        }
+        let differ = self.lacking.symmetric_difference(&lacking);
+        let differ: BTreeSet<&ObjectRef> = differ.collect();
+        for (number, group) in &self.shapes {
+            let mut objects = group.ports.values().flat_map(|wanted| wanted.objects.iter());
+            if objects.any(|object| differ.contains(object)) {
+                self.dirty.insert(*number);
+            }
+        }
+        self.lacking = lacking;
+    }
+
     /// Counts the changed shapes again; true if a count changed.
     pub(crate) fn recount(&mut self) -> bool {
         let mut differs = false;
@@ -199,8 +221,17 @@ impl AckTable {
     /// True if nothing is stored.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let Self { keep: _, shapes, workloads, reported, withdrawals, dirty, totals, timing } =
-            self;
+        let Self {
+            keep: _,
+            shapes,
+            workloads,
+            reported,
+            withdrawals,
+            dirty,
+            lacking: _,
+            totals,
+            timing,
+        } = self;
         shapes.is_empty()
             && workloads.is_empty()
             && reported.is_empty()
@@ -248,9 +279,15 @@ impl AckTable {
         if latest.iter().any(|reported| reported.in_force.refused.is_some()) {
             return PortRollout::Refused;
         }
-        let all = latest.iter().all(|reported| reported.in_force.content == wanted.content);
+        let has = |content: u64| latest.iter().all(|one| one.in_force.content == content);
+        let may_have = |content: u64| {
+            let content = [content, cut(content)];
+            latest.iter().all(|one| content.contains(&one.in_force.content))
+        };
         match latest.iter().map(|reported| reported.in_force.since).max() {
-            Some(since) if all && wanted.content != 0 => PortRollout::InForce(since),
+            Some(_) if wanted.content == 0 => PortRollout::Missing,
+            Some(since) if has(wanted.content) => PortRollout::InForce(since),
+            Some(since) if may_have(wanted.content) => PortRollout::Cut(since),
             Some(_) | None => PortRollout::Missing,
         }
     }
@@ -267,9 +304,12 @@ impl AckTable {
             let mut missing = MissingPorts::default();
             for (port, wanted) in &ports {
                 match self.port_rollout(key, *port, wanted) {
-                    PortRollout::InForce(since) => {
+                    state @ (PortRollout::InForce(since) | PortRollout::Cut(since)) => {
                         if let Some(latest) = everywhere.get_mut(port) {
                             *latest = (*latest).max(Some(since));
+                        }
+                        if matches!(state, PortRollout::Cut(_)) {
+                            missing.cut.push(*port);
                         }
                         continue;
                     }
@@ -287,7 +327,8 @@ impl AckTable {
         }
         let mut counts = BTreeMap::new();
         for (object, on) in ports_by_object(&ports) {
-            counts.insert(object, add_up(&alike, &on));
+            let is_lacking = self.lacking.contains(&object);
+            counts.insert(object, add_up(&alike, &on, is_lacking));
         }
         if workloads.is_empty() { BTreeMap::new() } else { counts }
     }
@@ -298,6 +339,8 @@ impl AckTable {
 struct MissingPorts {
     ports: Vec<NonZeroU16>,
     refused: Vec<NonZeroU16>,
+    /// Ports whose policy it has but for what others contribute too much of.
+    cut: Vec<NonZeroU16>,
 }
 
 impl Group {
@@ -316,11 +359,14 @@ fn ports_by_object(ports: &DesiredPorts) -> BTreeMap<ObjectRef, Vec<NonZeroU16>>
     by_object
 }
 
-fn add_up(alike: &BTreeMap<MissingPorts, u64>, on: &[NonZeroU16]) -> Count {
+/// Counts the workloads that have an object in force on all of these ports. `is_lacking`: it is one of those that
+/// are left out of ports for which they are too large.
+fn add_up(alike: &BTreeMap<MissingPorts, u64>, on: &[NonZeroU16], is_lacking: bool) -> Count {
     let mut count = Count::default();
     for (missing, workloads) in alike {
         count.concerned = count.concerned.saturating_add(*workloads);
-        if !missing.ports.iter().any(|port| on.contains(port)) {
+        let cut = missing.cut.iter().filter(|_| is_lacking);
+        if !missing.ports.iter().chain(cut).any(|port| on.contains(port)) {
             count.in_force = count.in_force.saturating_add(*workloads);
         }
         if missing.refused.iter().any(|port| on.contains(port)) {

@@ -6,7 +6,7 @@ mod timing;
 mod tracker;
 
 use super::acks::AckTable;
-use crate::serve::{InForce, WorkloadPort};
+use crate::serve::{InForce, WorkloadPort, cut};
 use policy_core::{ObjectRef, WorkloadKey};
 use policy_engine::desired::{DesiredDelta, DesiredPolicy, DesiredPorts, ShapeId};
 use policy_engine::report::Count;

@@ -297,8 +297,11 @@ impl Counter {
     /// Counts, and publishes changes.
     fn recount(&self, state: &mut TrackerState) {
         let completeness = state.peers.completeness(Instant::now(), &self.metrics);
+        if state.unsent.refresh(Instant::now()) {
+            state.changed = true;
+            state.acks.set_lacking(state.unsent.denied());
+        }
         state.changed |= state.acks.recount();
-        state.changed |= state.unsent.refresh(Instant::now());
         state.changed |= completeness != state.completeness;
         for time in state.acks.take_durations() {
             self.metrics.observe_rollout(time);

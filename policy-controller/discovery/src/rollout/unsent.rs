@@ -5,7 +5,7 @@
 
 use super::acks::ReporterId;
 use policy_core::ObjectRef;
-use policy_crds::ObjectKey;
+use policy_crds::{Kind, ObjectKey};
 use policy_engine::unsent::Unsent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -91,6 +91,14 @@ impl UnsentReports {
             }
         }
         differs
+    }
+
+    /// The objects of which requests are denied to some clients, but the owners of ports: these are in force
+    /// without what others contribute.
+    pub(crate) fn denied(&self) -> BTreeSet<ObjectRef> {
+        let denied = self.published.iter().filter(|(_, one)| !one.unsent.denied.is_empty());
+        let denied = denied.map(|(object, _)| object);
+        denied.filter(|object| object.kind() != Kind::Server.as_str()).cloned().collect()
     }
 
     /// Returns the parts of an object that clients are not sent.

@@ -6,6 +6,7 @@ mod followers;
 mod omission_guard;
 mod omissions;
 mod record;
+mod too_large;
 
 pub use feed::Feed;
 pub use followers::{InForce, WorkloadPort};
@@ -13,3 +14,4 @@ pub use record::{AckRegistry, AppliedPort, Counts, Rejection};
 
 pub(crate) use omission_guard::OmissionGuard;
 pub(crate) use omissions::Omissions;
+pub(crate) use too_large::{TooLarge, cut};

@@ -22,6 +22,7 @@ use super::authz_metrics::{AuthzMetrics, RejectReason};
 use super::caller::{Caller, ViewScope, Viewer, instant_of};
 use super::refusal::refusal;
 use super::stale::StaleNotice;
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use policy_core::{Identity, WorkloadKey};
 use policy_engine::handles::Policies;
 use policy_engine::latest::Latest;
@@ -119,13 +120,15 @@ impl Authorizer {
     pub(crate) async fn by_token(&self, token: &str, peer: &Peer) -> Result<Caller, Status> {
         let Some(reviewer) = &self.config.reviewer else {
             self.metrics.refused(RejectReason::TokensNotAccepted);
-            return Err(Status::unauthenticated("tokens are not accepted here"));
+            return Err(Status::unauthenticated("tokens are not accepted here")
+                .because(StatusReason::TokensNotAccepted));
         };
         let Some(_held) = self.reviews.take(peer) else {
             self.metrics.refused(RejectReason::TooManyReviews);
             return Err(Status::resource_exhausted(format!(
                 "{REVIEWS_PER_PEER} tokens from this address are under review, the most allowed"
-            )));
+            ))
+            .because(StatusReason::TooManyTokens));
         };
         // A token that was accepted a moment ago needs no review, however many others were refused.
         let network = (ClientNetwork::of(peer.address), peer.identity.clone());
@@ -134,9 +137,10 @@ impl Authorizer {
             self.metrics.refused(RejectReason::TooManyReviews);
             return Err(Status::resource_exhausted(
                 "too many tokens from this address were refused: try again in a second",
-            ));
+            )
+            .because(StatusReason::TooManyTokens));
         }
-        let reviewed = reviewer.authenticate(token).await;
+        let reviewed = reviewer.authenticate(token, network.0).await;
         if matches!(reviewed, Err(ReviewError::Refused(_))) {
             self.refusals.take(&network, now());
         }
@@ -147,7 +151,7 @@ impl Authorizer {
         Ok(Caller::Viewer(if self.config.viewers.contains(subject.user.as_str()) {
             Viewer::of_everything(&subject.user, expires)
         } else {
-            Viewer::granted(subject, expires)
+            Viewer::granted(subject, network.0, expires)
         }))
     }
 
@@ -285,12 +289,12 @@ impl Authorizer {
         viewer: &Viewer,
         namespace: Option<&str>,
     ) -> Result<(), Status> {
-        let subject = match &viewer.scope {
+        let (subject, from) = match &viewer.scope {
             ViewScope::Everything => return Ok(()),
-            ViewScope::Granted(subject) => subject,
+            ViewScope::Granted { subject, from } => (subject, *from),
         };
         let allowed = match &self.config.reviewer {
-            Some(reviewer) => reviewer.may_view(subject, namespace).await,
+            Some(reviewer) => reviewer.may_view(subject, namespace, from).await,
             None => Ok(false),
         };
         if allowed.map_err(|error| self.review_error(error))? {
@@ -349,11 +353,13 @@ impl Authorizer {
                 self.metrics.reviewed("refused");
                 self.metrics.refused(RejectReason::TokenRefused);
                 Status::unauthenticated(format!("the token is refused: {reason}"))
+                    .because(StatusReason::TokenRefused)
             }
             ReviewError::Unavailable(reason) => {
                 self.metrics.reviewed("failed");
                 self.metrics.refused(RejectReason::ReviewFailed);
                 Status::unavailable(format!("the token cannot be reviewed: {reason}"))
+                    .because(StatusReason::TokenNotReviewed)
             }
         }
     }
@@ -382,25 +388,26 @@ impl WatchGrant {
         Err(Status::permission_denied(format!(
             "the identity of `{}` has changed and is not `{seen}` any more",
             state.key
-        )))
+        ))
+        .because(StatusReason::IdentityChanged))
     }
 
     /// Waits until the stream has to end although the workload exists: its token has expired, or
     /// its policies may be out of date.
     pub(crate) async fn revoked(&mut self) -> Status {
-        let expires = self.expires;
-        let expired = async {
-            match expires {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
-            () = expired => {
-                self.metrics.refused(RejectReason::TokenExpired);
-                Status::unauthenticated("the token has expired")
-            }
+            status = expiry(self.expires, &self.metrics) => status,
             status = super::stale::became_stale(&mut self.stale, self.stale_before) => status,
         }
     }
+}
+
+/// Waits until credentials expire, and returns the status that ends their stream.
+pub(crate) async fn expiry(at: Option<Instant>, metrics: &AuthzMetrics) -> Status {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+    metrics.refused(RejectReason::TokenExpired);
+    Status::unauthenticated("the token has expired").because(StatusReason::TokenExpired)
 }

@@ -1,8 +1,9 @@
 //! Callers of the gRPC services.
 
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use policy_core::Identity;
 use policy_server::review::Subject;
-use policy_server::{Peer, Share};
+use policy_server::{ClientNetwork, Peer, Share};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -54,7 +55,12 @@ pub(crate) enum ViewScope {
     /// All of them.
     Everything,
     /// The policies of namespaces where this subject has the permission.
-    Granted(Arc<Subject>),
+    Granted {
+        /// The subject.
+        subject: Arc<Subject>,
+        /// The network of its client, by which reviews take turns.
+        from: ClientNetwork,
+    },
 }
 
 impl Caller {
@@ -78,9 +84,11 @@ impl Caller {
             Self::Anonymous => Status::unauthenticated(format!(
                 "no credentials: {needed}; a client certificate of the mesh or, where viewers are \
                  admitted, a token in `authorization: Bearer` is needed"
-            )),
+            ))
+            .because(StatusReason::NoCredentials),
             Self::Mesh(_) | Self::Viewer(_) | Self::Controller(_) | Self::Loopback => {
                 Status::permission_denied(format!("{self} is refused: {needed}"))
+                    .because(StatusReason::NotPermitted)
             }
         }
     }
@@ -126,9 +134,14 @@ impl Viewer {
     }
 
     /// Creates a viewer whose permissions are reviewed.
-    pub(crate) fn granted(subject: &Arc<Subject>, expires: Option<Instant>) -> Self {
+    pub(crate) fn granted(
+        subject: &Arc<Subject>,
+        from: ClientNetwork,
+        expires: Option<Instant>,
+    ) -> Self {
         let name = subject.user.as_str().into();
-        Self { name, scope: ViewScope::Granted(subject.clone()), expires, identity: None }
+        let scope = ViewScope::Granted { subject: subject.clone(), from };
+        Self { name, scope, expires, identity: None }
     }
 
     /// Returns the name of the user, or the identity.

@@ -1,25 +1,26 @@
 //! `io.linkerd.proxy.inbound.InboundServerPolicies`: one stream per port, whole messages
 //! (docs/spec/controller.md 3).
 
-use crate::serve::applied::{OmissionGuard, Omissions};
+use crate::serve::applied::{OmissionGuard, Omissions, TooLarge};
 use crate::serve::authz::WatchGrant;
 use crate::serve::cache::Cache;
 use crate::serve::caller::{Caller, ConnectionInfo};
-use crate::serve::codec::{PassThrough, Payload};
+use crate::serve::codec::{self, Payload};
 use crate::serve::core::Core;
 use crate::serve::metrics::{Call, Method};
 use crate::serve::refusal::refusal;
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, Stream};
 use policy_core::{Denied, Facts, NetworkSymbol, ServerPolicy, symbols};
+use policy_engine::contributions::{Excess, fitted, owners_part};
 use policy_engine::latest::Latest;
 use policy_engine::publish::{LookupError, PortPolicy, PublishedWorkload};
-use policy_proto::compat::{EncodeOptions, encode, server_ips};
+use policy_proto::compat::{EncodeOptions, MAX_TREE_MATCHES, encode, server_ips, tree_matches};
 use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME;
 use policy_proto::linkerd::inbound::{PortSpec, Server};
 use policy_proto::workload::parse_workload;
-use policy_proto::{Fallback, Part, Unsupported};
 use policy_server::AllowancePermit;
 use prost::Message;
 use std::convert::Infallible;
@@ -147,30 +148,50 @@ impl Compat {
     }
 
     fn encode(&self, policy: &ServerPolicy, shape: &CacheKey) -> SharedPart {
-        let encoded = encode(policy, &shape.symbols, &self.options);
-        self.core.metrics.replaced("compatible", &policy.owner, &encoded.unsupported);
-        let bytes = encoded.server.encode_to_vec();
-        let (size, limit) =
-            (bytes.len().saturating_add(shape.own), self.core.config.max_policy_bytes);
+        let limit = self.core.config.max_policy_bytes;
+        let (part, matches) = self.measured(policy, shape);
+        let size = part.bytes.len().saturating_add(shape.own);
+        if size <= limit && matches <= MAX_TREE_MATCHES {
+            return part;
+        }
+        self.core.metrics.too_large("compatible");
+        // Trees of the owner alone that are too large are denied where they are encoded.
+        let most = MAX_TREE_MATCHES.max(tree_matches(&owners_part(policy)));
+        let less = fitted(policy, Excess::Bytes(size.saturating_sub(limit)), |less| {
+            let (part, matches) = self.measured(less, shape);
+            let fits = part.bytes.len().saturating_add(shape.own) <= limit;
+            (fits && matches <= most).then_some(part)
+        });
+        let too_large = if size > limit {
+            TooLarge { size, limit, of: "a message may have" }
+        } else {
+            let of = "matches of trees a message may have";
+            TooLarge { size: matches, limit: MAX_TREE_MATCHES, of }
+        };
+        if let Some((part, lacking)) = less {
+            too_large.log(policy, &lacking);
+            let omissions = Omissions::lacking(CLIENTS, policy, &too_large, &lacking);
+            let omissions = Omissions::both(omissions, part.omissions.clone());
+            return SharedPart { omissions, ..part };
+        }
         if size <= limit {
-            let omissions = Omissions::of(CLIENTS, policy, &encoded.unsupported);
-            return SharedPart { bytes: bytes.into(), omissions };
+            // The trees alone are too large for it, and denied.
+            return part;
         }
         // A client could not read it, and must not fall back to a guess.
-        self.core.metrics.too_large("compatible");
-        let owner = &policy.owner;
-        tracing::warn!(
-            ?owner,
-            size,
-            limit,
-            "policy is too large for the client and sent as a denial"
-        );
+        too_large.log(policy, &[]);
         let denial = Core::denial(policy, Denied::ProxyUnsupported);
         let bytes = encode(&denial, &shape.symbols, &self.options).server.encode_to_vec().into();
-        let message =
-            format!("{size} bytes, of {limit} that a message may have: the port is denied");
-        let replaced = Unsupported { part: Part::Port, fallback: Fallback::Denied, message };
-        SharedPart { bytes, omissions: Omissions::of(CLIENTS, policy, &[replaced]) }
+        SharedPart { bytes, omissions: Omissions::of(CLIENTS, policy, &[too_large.denial()]) }
+    }
+
+    /// The encoding of a policy, and the number of matches of its trees.
+    fn measured(&self, policy: &ServerPolicy, shape: &CacheKey) -> (SharedPart, usize) {
+        let encoded = encode(policy, &shape.symbols, &self.options);
+        self.core.metrics.replaced("compatible", &policy.owner, &encoded.unsupported);
+        let omissions = Omissions::of(CLIENTS, policy, &encoded.unsupported);
+        let bytes = encoded.server.encode_to_vec().into();
+        (SharedPart { bytes, omissions }, tree_matches(policy))
     }
 
     async fn get_port(self, request: Request<PortSpec>) -> Result<Response<Payload>, Status> {
@@ -229,11 +250,14 @@ impl Compat {
     async fn lookup(&self, request: &Request<PortSpec>) -> Result<PortLookup, Status> {
         let (caller, spec) = (Caller::of(request.extensions()), request.get_ref());
         self.core.access.admit(&caller)?;
-        let key = parse_workload(&spec.workload)
-            .map_err(|error| Status::invalid_argument(format!("Invalid workload: {error}")))?;
+        let key = parse_workload(&spec.workload).map_err(|error| {
+            Status::invalid_argument(format!("Invalid workload: {error}"))
+                .because(StatusReason::InvalidRequest)
+        })?;
         let port = u16::try_from(spec.port).ok().and_then(NonZeroU16::new).ok_or_else(|| {
             let port = spec.port;
             Status::invalid_argument(format!("Invalid port: `{port}` is not from 1 to 65535"))
+                .because(StatusReason::InvalidRequest)
         })?;
         let policies = &self.core.policies;
         let (state, grant) = self.core.access.open(policies, &caller, &key).await?;
@@ -346,20 +370,15 @@ impl tower::Service<http::Request<Body>> for Compat {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let service = self.clone();
-        let mut grpc = tonic::server::Grpc::new(PassThrough::<PortSpec>::new())
-            .max_decoding_message_size(service.core.config.max_request_bytes.min(MAX_SPEC));
+        let most = service.core.config.max_request_bytes.min(MAX_SPEC);
         Box::pin(async move {
             let method = request.uri().path().strip_prefix('/').and_then(|path| {
                 path.strip_prefix(SERVICE_NAME).and_then(|path| path.strip_prefix('/'))
             });
             Ok(match method {
-                Some("GetPort") => {
-                    let handler = tower::service_fn(move |r| service.clone().get_port(r));
-                    grpc.unary(handler, request).await
-                }
+                Some("GetPort") => codec::unary(request, most, |spec| service.get_port(spec)).await,
                 Some("WatchPort") => {
-                    let handler = tower::service_fn(move |r| service.clone().watch_port(r));
-                    grpc.server_streaming(handler, request).await
+                    codec::server_streaming(request, most, |spec| service.watch_port(spec)).await
                 }
                 Some(_) | None => Status::unimplemented("no such method").into_http(),
             })

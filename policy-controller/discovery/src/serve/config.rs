@@ -28,6 +28,9 @@ pub struct ServeConfig {
     pub max_policy_bytes: usize,
     /// Largest message sent to a native client, in bytes.
     pub max_update_bytes: usize,
+    /// Bytes that the automata of a port's expressions take in a native client, as far as others than
+    /// the owner of the port contribute them.
+    pub max_expression_bytes: usize,
     /// HTTP/2 flow-control window of a stream and of a connection, in bytes.
     pub window_bytes: u32,
     /// Time without traffic after which a connection is pinged.
@@ -58,6 +61,7 @@ impl Default for ServeConfig {
             max_request_bytes: 256 * 1024,
             max_policy_bytes: 4 * 1024 * 1024,
             max_update_bytes: 16 * 1024 * 1024,
+            max_expression_bytes: 32 * 1024 * 1024,
             window_bytes: 64 * 1024,
             keepalive_interval: Duration::from_secs(30),
             keepalive_timeout: Duration::from_secs(20),

@@ -4,7 +4,9 @@ use super::applied::AckRegistry;
 use super::authz::Authorizer;
 use super::caller::ConnectionInfo;
 use super::config::ServeConfig;
+use super::denied::RefusalRegistry;
 use super::metrics::ServeMetrics;
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_engine::DestinationClient;
 use policy_engine::handles::Policies;
@@ -31,6 +33,8 @@ pub(crate) struct Core {
     /// Lines that clients cause.
     pub(super) lines: ClientLines,
     pub(super) applied: AckRegistry,
+    /// The refusals that clients report.
+    pub(super) denied: RefusalRegistry,
     /// Lists of everything that holds cause.
     pub(super) lists: Limit<Peer>,
     /// Numbers of native streams.
@@ -83,6 +87,7 @@ impl Core {
                 None => "this address".to_owned(),
             };
             Status::resource_exhausted(format!("{who} has {limit} open watches, the most allowed"))
+                .because(StatusReason::TooManyWatches)
         })
     }
 
@@ -92,6 +97,7 @@ impl Core {
             protocol: policy.protocol,
             paths: policy.paths,
             informational_headers: policy.informational_headers,
+            upstream_reuse: policy.upstream_reuse,
             ..Self::denied(policy.owner.clone(), reason)
         }
     }

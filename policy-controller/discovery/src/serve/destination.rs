@@ -16,8 +16,9 @@ mod session;
 
 use crate::serve::answers::Answers;
 use crate::serve::caller::Caller;
-use crate::serve::codec::{PassThrough, Payload};
+use crate::serve::codec::{self, Payload};
 use crate::serve::core::Core;
+use crate::serve::counted_stream::CountedStream;
 use crate::serve::metrics::Method;
 use crate::serve::slot;
 use futures_util::future::BoxFuture;
@@ -59,7 +60,9 @@ impl Destination {
             Ok((connected, held))
         });
         let (connected, held) = opened.inspect_err(|status| call.end(status.code()))?;
+        let held = Arc::new(held);
         let (sender, receiver) = slot::slot();
+        let counted = CountedStream::new(receiver, held.clone());
         let inbound = request.into_inner();
         tokio::spawn(async move {
             let Self { answers, destinations } = self;
@@ -81,7 +84,7 @@ impl Destination {
             }
             drop((call, held));
         });
-        Ok(Response::new(receiver))
+        Ok(Response::new(counted))
     }
 }
 
@@ -100,17 +103,13 @@ impl tower::Service<http::Request<Body>> for Destination {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let service = self.clone();
-        let mut grpc = tonic::server::Grpc::new(PassThrough::<DestinationRequest>::new())
-            .max_decoding_message_size(service.answers.core.config.max_request_bytes);
+        let most = service.answers.core.config.max_request_bytes;
         Box::pin(async move {
             let method = request.uri().path().strip_prefix('/').and_then(|path| {
                 path.strip_prefix(SERVICE_NAME).and_then(|path| path.strip_prefix('/'))
             });
             Ok(match method {
-                Some("Watch") => {
-                    let handler = tower::service_fn(move |r| service.clone().watch(r));
-                    grpc.streaming(handler, request).await
-                }
+                Some("Watch") => codec::streaming(request, most, |said| service.watch(said)).await,
                 Some(_) | None => Status::unimplemented("no such method").into_http(),
             })
         })

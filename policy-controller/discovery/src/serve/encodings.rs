@@ -3,7 +3,7 @@
 //! An update has two parts: port and revision, which belong to one client, and the rest, which is
 //! shared. Concatenated they are one message, because protobuf reads fields in any order.
 
-use crate::serve::applied::Omissions;
+use crate::serve::applied::{Omissions, TooLarge, cut};
 use crate::serve::cache::Cache;
 use crate::serve::codec::Payload;
 use crate::serve::core::Core;
@@ -11,10 +11,10 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use policy_core::feature::Feature;
 use policy_core::{Denied, Revision, ServerPolicy};
+use policy_engine::contributions::{Excess, expressions, fitted, owners_part};
 use policy_engine::publish::PortPolicy;
 use policy_proto::messages::PortUpdate;
 use policy_proto::native::{EncodedPort, diff, encode_port, encode_revision};
-use policy_proto::{Fallback, Part, Unsupported};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use std::collections::BTreeSet;
@@ -26,6 +26,9 @@ const PORT_FIELD: u32 = 2;
 
 /// Description of the clients that are not sent everything, for conditions of objects.
 const CLIENTS: &str = "proxies of another version";
+
+/// Description of the clients of the native API, whatever their version.
+const EVERY_CLIENT: &str = "sidecars";
 
 /// The features of a client that this version knows.
 pub(crate) type Features = Arc<BTreeSet<Feature>>;
@@ -60,36 +63,71 @@ impl Encodings {
     }
 
     fn encode(&self, policy: &ServerPolicy, features: &Features) -> Encoding {
+        let (limit, most) =
+            (self.core.config.max_update_bytes, self.core.config.max_expression_bytes);
+        let encoding = self.encoded(policy, features);
+        let (size, compiled) = (encoding.full.len(), expressions(policy));
+        let (too_large, excess) = if size > limit {
+            let of = "an update may have";
+            (TooLarge { size, limit, of }, Excess::Bytes(size.saturating_sub(limit)))
+        } else if compiled > most {
+            let of = "the expressions of a port may take when compiled";
+            let excess = Excess::Expressions(compiled.saturating_sub(most));
+            (TooLarge { size: compiled, limit: most, of }, excess)
+        } else {
+            return encoding;
+        };
+        self.core.metrics.too_large("native");
+        // What the owner's own expressions take is the owner's affair: others must not add to it.
+        let most = most.max(expressions(&owners_part(policy)));
+        let less = fitted(policy, excess, |less| {
+            let encoding = self.encoded(less, features);
+            let fits = encoding.full.len() <= limit && expressions(less) <= most;
+            fits.then_some(encoding)
+        });
+        if let Some((encoding, lacking)) = less {
+            too_large.log(policy, &lacking);
+            let omissions = Omissions::lacking(EVERY_CLIENT, policy, &too_large, &lacking);
+            let omissions = Omissions::both(omissions, encoding.omissions.clone());
+            let extent = match encoding.extent {
+                Extent::Whole | Extent::Cut => Extent::Cut,
+                Extent::Partial => Extent::Partial,
+            };
+            return Encoding { extent, omissions, ..encoding };
+        }
+        if size <= limit && compiled <= most {
+            return encoding;
+        }
+        too_large.log(policy, &[]);
+        let denial = encode_port(&Core::denial(policy, Denied::ProxyUnsupported), features);
+        let omissions = Omissions::of(EVERY_CLIENT, policy, &[too_large.denial()]);
+        Encoding { extent: Extent::Partial, omissions, ..Encoding::new(denial) }
+    }
+
+    fn encoded(&self, policy: &ServerPolicy, features: &Features) -> Encoding {
         let port = encode_port(policy, features);
         self.core.metrics.replaced("native", &policy.owner, port.unsupported());
         let omissions = Omissions::of(CLIENTS, policy, port.unsupported());
-        let encoding = Encoding { omissions, ..Encoding::new(port) };
-        let (size, limit) = (encoding.full.len(), self.core.config.max_update_bytes);
-        if size <= limit {
-            return encoding;
-        }
-        self.core.metrics.too_large("native");
-        let owner = &policy.owner;
-        tracing::warn!(
-            ?owner,
-            size,
-            limit,
-            "policy is too large for the client and sent as a denial"
-        );
-        let denial = encode_port(&Core::denial(policy, Denied::ProxyUnsupported), features);
-        let message =
-            format!("{size} bytes, of {limit} that an update may have: the port is denied");
-        let replaced = Unsupported { part: Part::Port, fallback: Fallback::Denied, message };
-        let omissions = Omissions::of(CLIENTS, policy, &[replaced]);
-        Encoding { whole: false, omissions, ..Encoding::new(denial) }
+        Encoding { omissions, ..Encoding::new(port) }
     }
+}
+
+/// The extent to which an encoding has a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// All of it.
+    Whole,
+    /// All but contributions of other namespaces, for which there was no room: their paths are denied.
+    Cut,
+    /// Less, because the client could not enforce all of it, or not even the owner's part fits.
+    Partial,
 }
 
 /// The encoding of a policy for clients with one set of features.
 #[derive(Debug)]
 pub(crate) struct Encoding {
     port: EncodedPort,
-    whole: bool,
+    extent: Extent,
     /// Parts of the policy that it leaves out.
     omissions: Option<Arc<Omissions>>,
     /// The full state, without port and revision.
@@ -114,8 +152,9 @@ impl Encoding {
     fn new(port: EncodedPort) -> Self {
         let full = shared(port.full(NonZeroU16::MIN, &Revision::default()));
         let whole = port.unsupported().is_empty();
+        let extent = if whole { Extent::Whole } else { Extent::Partial };
         let (changes, last_header) = (Mutex::default(), Mutex::default());
-        Self { port, whole, omissions: None, full, changes, last_header }
+        Self { port, extent, omissions: None, full, changes, last_header }
     }
 
     /// Returns the own part of an update about `published`, which this encodes, on `port`.
@@ -140,10 +179,14 @@ impl Encoding {
         self.port.content()
     }
 
-    /// True if it contains the whole policy: nothing was left out or denied because the client
-    /// could not enforce it.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.whole
+    /// The hash by which a client's acknowledgement of it is counted, for a policy whose content has this
+    /// hash: 0 where the client could not enforce all of it.
+    pub(crate) fn acknowledged(&self, content: u64) -> u64 {
+        match self.extent {
+            Extent::Whole => content,
+            Extent::Cut => cut(content),
+            Extent::Partial => 0,
+        }
     }
 
     /// Returns the parts of the policy that it leaves out.

@@ -7,14 +7,16 @@
 
 use super::caller::{Caller, ConnectionInfo};
 use super::channel_pool::{ChannelPool, StreamPermit};
+use super::codec::CountsAsWatch;
 use super::core::Core;
 use super::metrics::{Call, Method};
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::Frame;
 use http_body_util::BodyExt as _;
-use hyper::body::Frame;
 use policy_server::{AllowancePermit, TlsHandle};
 use policy_tls::control;
 use policy_tls::control::{Bounds, ControllerAddress};
@@ -73,7 +75,8 @@ impl Service<Request<Body>> for Forward {
         Box::pin(async move {
             let mut call = inner.core.metrics.call(Method::of_outbound(request.uri().path()));
             Ok(match inner.forward(request).await {
-                Ok((response, held, connected)) => {
+                Ok((mut response, held, connected)) => {
+                    response.extensions_mut().insert(CountsAsWatch);
                     response.map(|body| ForwardedBody::new(body, connected, held, call).into_body())
                 }
                 Err(status) => {
@@ -123,6 +126,7 @@ impl Inner {
         let why = control::chain(error);
         tracing::warn!(to = %self.to, error = why, "cannot forward the request for outbound policy");
         Status::unavailable(format!("Linkerd's policy controller at {} : {why}", self.to))
+            .because(StatusReason::ForwardFailed)
     }
 }
 
@@ -151,7 +155,7 @@ impl ForwardedBody {
     }
 }
 
-impl hyper::body::Body for ForwardedBody {
+impl http_body::Body for ForwardedBody {
     type Data = Bytes;
     type Error = Status;
 

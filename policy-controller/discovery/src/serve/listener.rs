@@ -1,20 +1,18 @@
 //! The policy port: authenticates connections and serves HTTP/2 on them. Each connection has a maximum
 //! age of its own.
 
-use crate::serve::authn::{Authenticate, PolicyEnforced};
+use crate::serve::authn::{Authenticate, PolicyEnforced, RequestRoom};
 use crate::serve::caller::{Caller, ConnectionInfo};
 use crate::serve::config::ServeConfig;
 use crate::serve::core::Core;
+use crate::serve::message_room::MessageRoom;
 use crate::serve::metrics::GaugeGuard;
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use policy_enforce::PolicyLayer;
 pub use policy_server::Transport;
 use policy_server::{
     Accepted, Allowance, CapacityBounds, ConnectionEnd, ConnectionRefusal, ConnectionService,
-    HandshakeTurns, Listener, ListenerSettings, ListenerStream, RevocationOrder, SharedCapacity,
-    TlsHandle,
+    HandshakeTurns, Http2Connection, Http2Settings, Listener, ListenerSettings, ListenerStream,
+    RequestBody, RevocationOrder, SharedCapacity, TlsHandle,
 };
 use policy_tls::peer::{Peer, PeerTls};
 use std::convert::Infallible;
@@ -59,7 +57,7 @@ pub struct BoundListener {
 /// State that all connections share.
 struct PolicyPort {
     core: Arc<Core>,
-    waiting: Allowance,
+    room: RequestRoom,
     routes: Routes,
     guard: Option<PolicyLayer>,
     drain: CancellationToken,
@@ -87,8 +85,11 @@ pub(crate) async fn run(
         first_use: None,
         age: core.config.max_connection_age,
     };
-    let waiting = Allowance::new(core.config.max_streams_per_peer);
-    let port = PolicyPort { core, waiting, routes, guard, drain: drain.clone() };
+    let room = RequestRoom {
+        waiting: Allowance::new(core.config.max_streams_per_peer),
+        messages: MessageRoom::new(core.metrics.clone()),
+    };
+    let port = PolicyPort { core, room, routes, guard, drain: drain.clone() };
     let sockets = listeners.into_iter().map(|bound| (bound.listener, bound.transport));
     Listener::new(settings, port, drain).run(sockets.collect()).await;
 }
@@ -146,7 +147,7 @@ impl ConnectionService for PolicyPort {
         };
         let client = AuthenticatedClient { remote, caller, tls: proved, end };
         let (core, routes) = (self.core.clone(), self.routes.clone());
-        let authenticate = Authenticate::new(core, connected.clone(), routes, self.waiting.clone());
+        let authenticate = Authenticate::new(core, connected.clone(), routes, self.room.clone());
         match &self.guard {
             // Clients over loopback cannot authenticate, and only this machine's processes get
             // there.
@@ -178,21 +179,20 @@ impl PolicyPort {
         stream: ListenerStream,
         service: S,
     ) where
-        S: Service<http::Request<Incoming>, Response = http::Response<Body>, Error = Infallible>
+        S: Service<http::Request<RequestBody>, Response = http::Response<Body>, Error = Infallible>
             + Clone
             + Send
+            + Unpin
             + 'static,
         S::Future: Send + 'static,
     {
         let (config, remote) = (&self.core.config, client.remote);
         // Whatever ends it, its streams must not outlive it.
         let _ended = ending.clone().drop_guard();
-        let service = TowerToHyperService::new(service);
-        let serving = builder(config).serve_connection(TokioIo::new(stream), service);
-        let mut connection = pin!(serving);
+        let mut connection = pin!(Http2Connection::new(stream, &settings(config), service));
         let driven = client.end.drive(connection.as_mut(), config.drain_timeout, |connection| {
             // GOAWAY first: a stream that ends is not opened again on this connection.
-            connection.graceful_shutdown();
+            connection.get_mut().end_gracefully();
             ending.cancel();
         });
         match driven.await {
@@ -205,21 +205,21 @@ impl PolicyPort {
     }
 }
 
+/// Size of the headers of a request.
+const HEAD_BYTES: u32 = 16 * 1024;
+
 /// Most bytes that a stream writes ahead of its connection, beside the message that crosses this bound.
 /// Small, so that the answers that thousands of clients wait for after a start do not lie in memory at
 /// once; a slow client skips the more states.
 const SEND_BUFFER: usize = 4096;
 
-fn builder(config: &ServeConfig) -> hyper::server::conn::http2::Builder<TokioExecutor> {
-    let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .initial_stream_window_size(config.window_bytes)
-        .initial_connection_window_size(config.window_bytes)
-        .max_concurrent_streams(config.max_concurrent_streams)
-        .max_send_buf_size(SEND_BUFFER)
-        .max_header_list_size(16 * 1024)
-        .keep_alive_interval(config.keepalive_interval)
-        .keep_alive_timeout(config.keepalive_timeout);
-    builder
+fn settings(config: &ServeConfig) -> Http2Settings {
+    Http2Settings {
+        window_bytes: config.window_bytes,
+        streams: config.max_concurrent_streams,
+        head_bytes: HEAD_BYTES,
+        send_buffer: SEND_BUFFER,
+        ping_after: config.keepalive_interval,
+        ping_timeout: config.keepalive_timeout,
+    }
 }

@@ -82,6 +82,13 @@ impl Method {
         grpc_type: "unary",
     };
 
+    /// `PolicyReport.Denied`.
+    pub(crate) const DENIED: Self = Self {
+        grpc_service: "portcullis.policy.v1.PolicyReport",
+        grpc_method: "Denied",
+        grpc_type: "unary",
+    };
+
     /// The method of `OutboundPolicies` that a request's path names.
     pub(crate) fn of_outbound(path: &str) -> Self {
         if path.ends_with("/Get") { Self::OUTBOUND_GET } else { Self::OUTBOUND_WATCH }
@@ -106,6 +113,11 @@ struct Refusal {
     reason: &'static str,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MessageKind {
+    message: &'static str,
+}
+
 policy_core::metrics! {
     /// Handles on the policy server's metrics; clones share them.
     #[derive(Clone, Debug)]
@@ -127,13 +139,15 @@ policy_core::metrics! {
         shared: Family<Api, Counter> = "policy_watch_encodings_shared",
             "Policies and destinations sent from an encoding that existed";
         too_large: Family<Api, Counter> = "policy_watch_too_large",
-            "Policies sent as a denial because they were too large for the client";
+            "Policies sent in part, or as a denial, because they were too large for the client";
         replaced: Family<Api, Counter> = "policy_watch_encodings_replaced",
             "Encodings that leave out parts of the policy that the client cannot enforce";
         ack_seconds: Histogram = "policy_watch_ack_seconds",
             "Time from publishing a policy to a client's acknowledgement"
             => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]);
         nacks: Family<Refusal, Counter> = "policy_watch_nacks", "Updates that clients refused";
+        unmatched: Family<MessageKind, Counter> = "policy_watch_unmatched",
+            "Acks, Nacks and Resyncs of what the client was not sent, or that were superseded long ago";
         holding: Gauge = "policy_watch_held_streams",
             "Streams held because this replica lags behind the state that their client has";
         lookups: Gauge = "policy_watch_open_lookups", "Destinations that clients follow";
@@ -169,6 +183,15 @@ impl ServeMetrics {
 
     pub(crate) fn refused_stream(&self) {
         self.refused.get_or_create(&Refusal { reason: "streams_per_peer" }).inc();
+    }
+
+    /// Counts a message about nothing that the client was sent.
+    pub(crate) fn unmatched(&self, message: &'static str) {
+        self.unmatched.get_or_create(&MessageKind { message }).inc();
+    }
+
+    pub(crate) fn refused_message(&self) {
+        self.refused.get_or_create(&Refusal { reason: "unfinished_messages" }).inc();
     }
 
     pub(crate) fn refused_ports(&self) {
@@ -210,6 +233,12 @@ impl ServeMetrics {
     #[cfg(test)]
     pub(crate) fn refused(&self, reason: &'static str) -> u64 {
         self.nacks.get_or_create(&Refusal { reason }).get()
+    }
+
+    /// Returns the number of messages about nothing that a client was sent.
+    #[cfg(test)]
+    pub(crate) fn unmatched_of(&self, message: &'static str) -> u64 {
+        self.unmatched.get_or_create(&MessageKind { message }).get()
     }
 
     /// Returns the number of encodings made and reused, of all APIs. For tests.

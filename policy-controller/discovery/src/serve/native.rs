@@ -1,8 +1,9 @@
 //! `portcullis.policy.v1.PolicyDiscovery`: the service. What it sends is in [`super::encodings`].
 
 use crate::serve::caller::Caller;
-use crate::serve::codec::{PassThrough, Payload};
+use crate::serve::codec::{self, Payload};
 use crate::serve::core::Core;
+use crate::serve::counted_stream::CountedStream;
 use crate::serve::encodings::Encodings;
 use crate::serve::metrics::Method;
 use crate::serve::session::Session;
@@ -43,8 +44,10 @@ impl Native {
             Ok((connected, held))
         });
         let (connected, held) = opened.inspect_err(|status| call.end(status.code()))?;
+        let held = Arc::new(held);
         // One message in the slot and one in the codec: all that a slow client makes us keep.
         let (sender, receiver) = slot::slot();
+        let counted = CountedStream::new(receiver, held.clone());
         let inbound = request.into_inner();
         tokio::spawn(async move {
             let run = Session::run(self.encodings, inbound, &sender, &call, (connected, caller));
@@ -58,7 +61,7 @@ impl Native {
             }
             drop((call, held));
         });
-        Ok(Response::new(receiver))
+        Ok(Response::new(counted))
     }
 }
 
@@ -77,17 +80,13 @@ impl tower::Service<http::Request<Body>> for Native {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let service = self.clone();
-        let mut grpc = tonic::server::Grpc::new(PassThrough::<WatchRequest>::new())
-            .max_decoding_message_size(service.encodings.core.config.max_request_bytes);
+        let most = service.encodings.core.config.max_request_bytes;
         Box::pin(async move {
             let method = request.uri().path().strip_prefix('/').and_then(|path| {
                 path.strip_prefix(SERVICE_NAME).and_then(|path| path.strip_prefix('/'))
             });
             Ok(match method {
-                Some("Watch") => {
-                    let handler = tower::service_fn(move |r| service.clone().watch(r));
-                    grpc.streaming(handler, request).await
-                }
+                Some("Watch") => codec::streaming(request, most, |said| service.watch(said)).await,
                 Some(_) | None => Status::unimplemented("no such method").into_http(),
             })
         })

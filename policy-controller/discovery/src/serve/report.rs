@@ -4,7 +4,9 @@
 use crate::serve::applied::{Feed, InForce, WorkloadPort};
 use crate::serve::caller::Caller;
 use crate::serve::core::Core;
+use crate::serve::counted_stream::CountedStream;
 use crate::serve::metrics::{Call, Method};
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use futures_util::stream::BoxStream;
 use policy_core::{ObjectRef, WorkloadKind};
 use policy_engine::report::{
@@ -13,8 +15,8 @@ use policy_engine::report::{
 use policy_engine::unsent::Unsent;
 use policy_proto::messages::policy_report_server::{PolicyReport, PolicyReportServer};
 use policy_proto::messages::{
-    InForceRequest, InForceUpdate, ObjectCondition, ObjectStatus, ObjectUnsent, ObjectsRequest,
-    ObjectsResponse, PortInForce, PortKey, Programmed,
+    DeniedRequest, DeniedResponse, InForceRequest, InForceUpdate, ObjectCondition, ObjectStatus,
+    ObjectUnsent, ObjectsRequest, ObjectsResponse, PortInForce, PortKey, Programmed,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,9 +85,11 @@ impl PolicyReport for Report {
             Ok((connected.ending, held))
         });
         let (ending, held) = opened.inspect_err(|status| call.end(status.code()))?;
+        let held = Arc::new(held);
         tracing::debug!(replica = ?request.get_ref().replica, "replica subscribed to reports");
         let feed = self.core.applied.follow();
         let (sender, receiver) = mpsc::channel(1);
+        let counted = CountedStream::new(ReceiverStream::new(receiver), held.clone());
         let replica = self.config.replica.clone();
         tokio::spawn(async move {
             // Either the subscriber is gone, or the connection is to end.
@@ -100,7 +104,7 @@ impl PolicyReport for Report {
             call.end(Code::Ok);
             drop((call, held));
         });
-        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+        Ok(Response::new(Box::pin(counted)))
     }
 
     async fn objects(
@@ -112,9 +116,31 @@ impl PolicyReport for Report {
         call.end(answered.as_ref().map_or_else(Status::code, |_| Code::Ok));
         Ok(Response::new(encode_overview(answered?)))
     }
+
+    async fn denied(
+        &self,
+        request: Request<DeniedRequest>,
+    ) -> Result<Response<DeniedResponse>, Status> {
+        let mut call = self.core.metrics.call(Method::DENIED);
+        let answered = self.denied_rows(&request).await;
+        call.end(answered.as_ref().map_or_else(Status::code, |_| Code::Ok));
+        answered.map(Response::new)
+    }
 }
 
 impl Report {
+    async fn denied_rows(
+        &self,
+        request: &Request<DeniedRequest>,
+    ) -> Result<DeniedResponse, Status> {
+        let caller = Caller::of(request.extensions());
+        let DeniedRequest { namespace, limit } = request.get_ref();
+        let connected = Core::connected(request.extensions())?;
+        self.core.access.may_view_objects(&caller, namespace).await?;
+        let _held = self.core.take_stream(&connected.peer)?;
+        self.core.denied.rows(namespace, *limit)
+    }
+
     async fn overview(&self, request: &Request<ObjectsRequest>) -> Result<Overview, Status> {
         let caller = Caller::of(request.extensions());
         let namespace = &request.get_ref().namespace;
@@ -124,11 +150,14 @@ impl Report {
         let overviews = self.config.overviews.as_ref();
         let overviews = overviews.ok_or_else(|| Status::unimplemented("not offered here"))?;
         if !*self.core.policies.synced().borrow() {
-            return Err(Status::unavailable("objects have not been listed yet"));
+            return Err(Status::unavailable("objects have not been listed yet")
+                .because(StatusReason::NotListed));
         }
         let overview = overviews.overview(namespace);
         let overview = connected.ending.run_until_cancelled(overview).await.flatten();
-        overview.ok_or_else(|| Status::unavailable("the controller is shutting down"))
+        overview.ok_or_else(|| {
+            Status::unavailable("the controller is shutting down").because(StatusReason::Stopping)
+        })
     }
 }
 

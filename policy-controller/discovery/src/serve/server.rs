@@ -4,8 +4,10 @@ use super::applied::AckRegistry;
 use super::authz::{Authorizer, AuthzConfig};
 use super::config::ServeConfig;
 use super::core::Core;
+use super::denied::RefusalRegistry;
 use super::listener::{BoundListener, Transport};
 use super::metrics::ServeMetrics;
+use super::reflection::{Reflection, ReflectionService};
 use super::report::ReportConfig;
 use super::session::reported;
 use super::stale::StaleNotice;
@@ -16,12 +18,16 @@ use policy_proto::compat::EncodeOptions;
 use policy_server::log::ClientLines;
 use policy_server::{Allowance, TlsError, TlsFiles, TlsHandle};
 use policy_tls::control::ControllerAddress;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::server::NamedService;
 use tonic::service::Routes;
+use tower::Service;
 
 /// The policy server, before it listens.
 #[derive(Debug)]
@@ -65,6 +71,7 @@ impl Server {
             metrics,
             lines: ClientLines::default(),
             applied: AckRegistry::default(),
+            denied: RefusalRegistry::default(),
             lists: Core::lists_per_peer(),
             sessions: AtomicU64::new(0),
         };
@@ -150,32 +157,70 @@ impl Server {
     /// Serves on all of `listeners` until `shutdown` is cancelled; then ends every stream with OK,
     /// and returns when every connection has ended or the drain timeout has passed.
     pub async fn serve_on(self, listeners: Vec<BoundListener>, shutdown: CancellationToken) {
-        let health = health::Health::new(self.core.clone(), shutdown.clone());
-        let mut routes = Routes::new(compat::Compat::new(self.core.clone(), self.options))
-            .add_service(native::Native::new(self.core.clone()))
-            .add_service(report::Report::service(self.core.clone(), self.report))
-            .add_service(health.into_service());
+        let (core, guard) = (self.core.clone(), self.guard.clone());
+        let routes = self.routes(&shutdown);
+        listener::run(listeners, routes, core, guard, shutdown).await;
+    }
+
+    fn routes(self, shutdown: &CancellationToken) -> Routes {
+        let core = &self.core;
+        let health = health::Health::new(core.clone(), shutdown.clone());
+        let mut services = Services::default();
+        services.add(compat::Compat::new(core.clone(), self.options));
+        services.add(native::Native::new(core.clone()));
+        services.add(report::Report::service(core.clone(), self.report));
+        services.add(health.into_service());
         let mut linkerd = None;
         if let Some(destinations) = self.destinations {
-            let core = &self.core;
             linkerd = self.domain.map(|domain| {
                 linkerd_discovery::Discovery::new(core.clone(), destinations.clone(), domain)
             });
-            routes = routes.add_service(destination::Destination::new(core.clone(), destinations));
+            services.add(destination::Destination::new(core.clone(), destinations));
         }
         if let Some(discovery) = linkerd.clone() {
-            routes = routes.add_service(linkerd_discovery::DestinationService::new(discovery));
+            services.add(linkerd_discovery::DestinationService::new(discovery));
         }
         // Linkerd's controller knows routes, retries and egress networks, which an answer of ours
         // would drop.
-        routes = match (self.outbound, linkerd) {
-            (Some(forward), _) => routes.add_service(forward),
+        match (self.outbound, linkerd) {
+            (Some(forward), _) => services.add(forward),
             (None, Some(discovery)) => {
-                routes.add_service(linkerd_discovery::OutboundService::new(discovery))
+                services.add(linkerd_discovery::OutboundService::new(discovery));
             }
-            (None, None) => routes,
-        };
-        let routes = routes.prepare();
-        listener::run(listeners, routes, self.core, self.guard, shutdown).await;
+            (None, None) => {}
+        }
+        services.reflected(core.clone())
+    }
+}
+
+/// The services that are served, with their names.
+#[derive(Default)]
+struct Services {
+    routes: Routes,
+    names: Vec<&'static str>,
+}
+
+impl Services {
+    fn add<S>(&mut self, service: S)
+    where
+        S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send + 'static,
+    {
+        self.names.push(S::NAME);
+        self.routes = std::mem::take(&mut self.routes).add_service(service);
+    }
+
+    /// Adds reflection of all of them, and returns the routes.
+    fn reflected(self, core: Arc<Core>) -> Routes {
+        let reflection = Reflection::new(core, self.names);
+        self.routes
+            .add_service(ReflectionService::<false>(reflection.clone()))
+            .add_service(ReflectionService::<true>(reflection))
+            .prepare()
     }
 }

@@ -11,10 +11,12 @@ use crate::serve::authz::WatchGrant;
 use crate::serve::caller::{Caller, ConnectionInfo};
 use crate::serve::codec::Payload;
 use crate::serve::core::Core;
+use crate::serve::denied::RefusalGuard;
 use crate::serve::encodings::{Encodings, Features};
 use crate::serve::metrics::Call;
 use crate::serve::refusal::refusal;
 use crate::serve::slot;
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use hold::{Hold, HoldTimeout, ListRequests};
 use policy_core::{Revision, WorkloadKey};
 use policy_engine::latest::Latest;
@@ -66,6 +68,8 @@ pub(crate) struct Session {
     ports: BTreeMap<NonZeroU16, Box<Port>>,
     /// Ports to be answered with a denial because they cannot be watched.
     refused: BTreeMap<NonZeroU16, LookupError>,
+    /// The refusals that the client reported; absent: none.
+    denied: Option<Box<RefusalGuard>>,
     /// Revisions that the client reported to have in force, for ports that were not opened yet.
     applied: Reported,
 }
@@ -80,9 +84,8 @@ impl Session {
         mut inbound: Streaming<WatchRequest>,
         out: &MessageSender,
         call: &Call,
-        (connected, caller): (ConnectionInfo, Caller),
+        (ConnectionInfo { peer, ending, .. }, caller): (ConnectionInfo, Caller),
     ) -> Result<(), Status> {
-        let ConnectionInfo { peer, ending, .. } = connected;
         let hello = tokio::select! {
             hello = read_hello(&mut inbound) => hello?,
             () = ending.cancelled() => return Ok(()),
@@ -101,6 +104,7 @@ impl Session {
                 () = out.closed() => return Ok(()),
                 status = session.grant.revoked() => return Err(status),
                 status = session.applied.revoked() => return Err(status),
+                () = RefusalGuard::revoked(&session.denied) => session.give_up_refusals(),
                 status = poll_fn(|cx| HoldTimeout::poll_end(&mut session.hold_timeout, cx)) => {
                     return Err(status);
                 }
@@ -149,6 +153,11 @@ impl Session {
         }
     }
 
+    /// Gives up the refusals of the workload, whose room another client has by now.
+    fn give_up_refusals(&mut self) {
+        self.denied.iter_mut().for_each(|guard| guard.give_up());
+    }
+
     /// A session that knows the ports that its workload declares.
     async fn begin(
         service: Encodings,
@@ -165,8 +174,10 @@ impl Session {
         hello: Hello,
         (peer, caller): (Peer, &Caller),
     ) -> Result<Self, Status> {
-        let key = parse_workload(&hello.workload)
-            .map_err(|error| Status::invalid_argument(format!("hello.workload: {error}")))?;
+        let key = parse_workload(&hello.workload).map_err(|error| {
+            Status::invalid_argument(format!("hello.workload: {error}"))
+                .because(StatusReason::InvalidRequest)
+        })?;
         // Names of features this version does not know mean nothing to it.
         let features = decode_features(&hello.features);
         let mut applied = Reported::read(&hello.applied)?;
@@ -200,6 +211,7 @@ impl Session {
             lists,
             ports: BTreeMap::new(),
             refused: BTreeMap::new(),
+            denied: None,
             applied,
         })
     }
@@ -304,10 +316,14 @@ fn hold_for(core: &Core, lists: &mut ListRequests, applied: &Revision) -> Option
 /// The Hello that every watch begins with.
 async fn read_hello(inbound: &mut Streaming<WatchRequest>) -> Result<Hello, Status> {
     let first = tokio::time::timeout(HELLO_TIMEOUT, inbound.message()).await;
-    match first.map_err(|_| Status::deadline_exceeded("no hello within 10 s"))?? {
+    match first.map_err(|_| {
+        Status::deadline_exceeded("no hello within 10 s").because(StatusReason::FirstMessageLate)
+    })?? {
         Some(WatchRequest { kind: Some(Kind::Hello(hello)) }) => Ok(hello),
-        Some(_) => Err(Status::invalid_argument("the first message must be hello")),
-        None => Err(Status::invalid_argument("the stream ended without hello")),
+        Some(_) => Err(Status::invalid_argument("the first message must be hello")
+            .because(StatusReason::InvalidRequest)),
+        None => Err(Status::invalid_argument("the stream ended without hello")
+            .because(StatusReason::InvalidRequest)),
     }
 }
 

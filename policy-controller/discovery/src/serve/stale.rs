@@ -1,6 +1,7 @@
 //! A stale watch of the source ends every stream once, so that clients may find a replica whose
 //! watches are current. A client that comes back is served the snapshot.
 
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tonic::Status;
@@ -21,7 +22,8 @@ pub(crate) async fn became_stale(stale: &mut watch::Receiver<StaleNotice>, befor
     match became {
         Some(watch) => Status::unavailable(format!(
             "the watch of {watch} is stale: another replica may be current"
-        )),
+        ))
+        .because(StatusReason::WatchStale),
         None => std::future::pending().await,
     }
 }

@@ -7,7 +7,7 @@ use policy_core::{
     Authorization, AuthorizationSet, DefaultPolicy, Facts, HostPattern, InformationalHeaders,
     ObjectRef, Origin, Owner, PathHandling, PathPattern, Protocol, RequestMatch, Requirement,
     Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Source, UndeclaredPorts, Unmatched,
-    WorkloadKey,
+    UpstreamReuse, WorkloadKey,
 };
 use policy_engine::handles::Policies;
 use policy_engine::latest;
@@ -50,6 +50,7 @@ pub fn routed(name: &str, routes: &[&str]) -> Arc<ServerPolicy> {
         deny: None,
         paths: PathHandling::Canonical,
         informational_headers: InformationalHeaders::Enabled,
+        upstream_reuse: UpstreamReuse::Usual,
         authorizations: DefaultPolicy::AllUnauthenticated.authorizations(),
         exemptions: Vec::new(),
         routes: RouteTable {
@@ -208,6 +209,7 @@ impl Index {
             undeclared: UndeclaredPorts::Default,
             service_account: "default".into(),
             identity: "default.ns.serviceaccount.identity.linkerd.cluster.local".into(),
+            owner: format!("pod/{name}").into(),
         };
         let state = latest::channel(published(state, 1));
         let workload = Workload { state, ports: Ports::new() };

@@ -149,7 +149,8 @@ pub const DIFFERENCES: [Difference; 48] = [
         "refused-values",
         "Values that do not mean what they say: paths that no canonical request has (`//`, `..`, \
          `;`), a header twice in one match, changes of framing headers, networks with bits beyond \
-         their prefix, more than 128 regular expressions, one that matches no path or no host",
+         their prefix, more than 128 regular expressions or 8 MiB of them when compiled, one that \
+         matches no path or no host",
         "They are sent as they are written",
         "The object is invalid",
         "Each can be written so that both read it alike. `portcullis check` names it and says how",
@@ -223,7 +224,7 @@ pub const DIFFERENCES: [Difference; 48] = [
         "large-messages",
         "A policy above `--max-policy-bytes` (4 MiB)",
         "It is sent, and clients with the usual bound cannot read it",
-        "The port is denied, and a condition says so",
+        "What other namespaces contribute is denied, else the port; a condition says so",
         "A client that cannot read the message keeps what it had",
     ),
     // The controller, beside messages.

@@ -6,7 +6,7 @@ use crate::config::{ControllerConfig, KubeletExemption};
 use crate::incremental::Context;
 use policy_core::{
     Authorization, Condition, Exemption, NetworkMatch, PathPattern, Predicate, Protocol,
-    RequestMatch, Requirement, Source,
+    RequestMatch, Requirement, Source, canonical_path,
 };
 use policy_crds::resource::{Probe, ProbeAction, ProbeOrigin};
 use std::collections::BTreeSet;
@@ -78,6 +78,10 @@ fn declared(
 /// does not look at their scheme.
 fn request(action: &ProbeAction, as_linkerd: bool) -> Option<RequestMatch> {
     match action {
+        // The sidecar refuses a target that applications read differently, whoever sends it.
+        ProbeAction::HttpGet { path, .. } if !canonical_path(path).is_ok_and(|it| it == **path) => {
+            None
+        }
         ProbeAction::HttpGet { path, tls } if as_linkerd || !tls => {
             let path = RequestMatch::path(PathPattern::exact(path));
             Some(path.with_method(Some(http::Method::GET)))

@@ -19,7 +19,7 @@ use policy_core::{
     Unmatched,
 };
 use policy_crds::resource::{ProxyProtocol, Server};
-use policy_crds::{Body, ObjectKey, ObjectMeta, Resource, annotation};
+use policy_crds::{Body, ObjectKey, ObjectMeta, Resource, server_annotation};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -169,8 +169,10 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
         ProxyProtocol::Tls => Protocol::Tls,
     };
     let mut policy = ServerPolicy::without_grants(owner(key), protocol);
-    policy.paths = annotation::path_normalization(&meta.annotations).value;
-    policy.informational_headers = annotation::informational_headers(&meta.annotations).value;
+    policy.paths = server_annotation::path_normalization(&meta.annotations).value;
+    policy.informational_headers =
+        server_annotation::informational_headers(&meta.annotations).value;
+    policy.upstream_reuse = server_annotation::upstream_reuse(&meta.annotations).value;
 
     policy.authorizations = cx.query(&ServerAuthorizationsOf(key.clone()));
     policy.withheld = cx.query(&ServerGrants(key.clone())).withheld.clone();

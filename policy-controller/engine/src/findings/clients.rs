@@ -6,6 +6,7 @@ use policy_core::IdentityMatch;
 use policy_crds::resource::NamespacedName;
 use policy_crds::spec::Client;
 use policy_crds::{Kind, Object, ObjectKey, nearest};
+use std::collections::BTreeSet;
 
 /// The ServiceAccount that Kubernetes makes in every namespace.
 const DEFAULT: &str = "default";
@@ -34,8 +35,25 @@ impl Finder<'_> {
         let inside = self.index.list(Kind::ServiceAccount, &account.namespace);
         let names: Vec<&str> =
             inside.take(self.examined).map(|object| &*object.meta.key.name).collect();
-        let near = nearest(&account.name, &names);
-        near.map(|near| format!("; is `{near}` meant?")).unwrap_or_default()
+        if let Some(near) = nearest(&account.name, &names) {
+            return format!("; is `{near}` meant?");
+        }
+        // A namespace that has some is no mistyped one.
+        if !names.is_empty() || !self.may_search_namespaces() {
+            return String::new();
+        }
+        let elsewhere = self.namespaces_of_account(&account.name);
+        let elsewhere: Vec<&str> = elsewhere.into_iter().collect();
+        let near = nearest(&account.namespace, &elsewhere);
+        near.map(|near| format!("; is that of namespace `{near}` meant?")).unwrap_or_default()
+    }
+
+    /// The namespaces that have a ServiceAccount of this name.
+    fn namespaces_of_account(&self, name: &str) -> BTreeSet<&str> {
+        let all = self.index.all(Kind::ServiceAccount).take(self.examined);
+        all.filter(|object| *object.meta.key.name == *name)
+            .map(|object| &*object.meta.key.namespace)
+            .collect()
     }
 
     /// The ServiceAccounts that an object names, by name or by an identity of this mesh.

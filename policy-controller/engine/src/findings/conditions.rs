@@ -14,7 +14,7 @@ impl Finder<'_> {
             if self.is_remarked(key, condition) {
                 continue;
             }
-            let Some(kind) = kind(condition) else { continue };
+            let Some(kind) = self.kind(condition) else { continue };
             for message in messages(condition) {
                 // Two conditions say that a reference is not permitted.
                 if !findings.iter().any(|other| other.message == message) {
@@ -23,6 +23,14 @@ impl Finder<'_> {
             }
         }
         findings
+    }
+
+    /// The kind of finding for a condition, if it is one. What breaks a rule is found where it is read; not so an
+    /// object for which its namespace has no room.
+    fn kind(&self, condition: &ObjectCondition) -> Option<FindingKind> {
+        let lacks_room =
+            condition.reason == Reason::Invalid && self.index.lacks_room(&condition.object);
+        kind(condition).or_else(|| lacks_room.then_some(FindingKind::Ineffective(condition.kind)))
     }
 
     /// True if a condition says of a route's filters what the remarks on it say already.
@@ -38,10 +46,11 @@ impl Finder<'_> {
 }
 
 /// The kind of finding for a condition, if it is one. Broken rules, annotations and displaced
-/// Servers have findings of their own.
+/// Servers have findings of their own, and each filter that is not supported is remarked.
 fn kind(condition: &ObjectCondition) -> Option<FindingKind> {
     match (condition.kind, condition.reason) {
-        (_, Reason::Invalid) | (ConditionKind::AnnotationsValid, _) => None,
+        (_, Reason::Invalid)
+        | (ConditionKind::AnnotationsValid | ConditionKind::PartiallyInvalid, _) => None,
         (_, Reason::Conflicted) if !condition.object.kind.is_route() => None,
         (ConditionKind::PrecedenceDiffers, _) => Some(FindingKind::PrecedenceDiffers),
         (ConditionKind::Overlaps, _) => Some(FindingKind::Overlaps),
@@ -95,6 +104,7 @@ fn field(kind: Kind, condition: ConditionKind) -> &'static str {
         ConditionKind::Overlaps => return "spec.rules",
         ConditionKind::ResolvedRefs => spec.reference(&[Field::Authentication, Field::Backend]),
         ConditionKind::Accepted
+        | ConditionKind::PartiallyInvalid
         | ConditionKind::PrecedenceDiffers
         | ConditionKind::AnnotationsValid => None,
     };

@@ -7,6 +7,7 @@ use crate::index::Index;
 use crate::source::{Batch, Change};
 use policy_core::ObjectRef;
 use policy_crds::{Body, Object, ObjectKey, Resource};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,6 +25,11 @@ pub(crate) struct Finder<'a> {
     pub(super) config: &'a ControllerConfig,
     /// The most workloads that are examined for one Server.
     pub(super) examined: usize,
+    /// True if messages may name namespaces besides that of the object. Its author may not be allowed
+    /// to read these.
+    names_namespaces: bool,
+    /// Number of searches for what was meant so far.
+    searches: Cell<usize>,
     /// The matches that are never reached, by Server.
     pub(super) unreached: BTreeMap<ObjectKey, Arc<UnreachedByRoute>>,
 }
@@ -36,7 +42,26 @@ impl<'a> Finder<'a> {
         config: &'a ControllerConfig,
         examined: usize,
     ) -> Self {
-        Self { index, memo, config, examined, unreached: BTreeMap::new() }
+        let (names_namespaces, searches, unreached) = (false, Cell::new(0), BTreeMap::new());
+        Self { index, memo, config, examined, names_namespaces, searches, unreached }
+    }
+
+    /// The finder for a reader of every namespace.
+    pub(crate) fn naming_namespaces(self) -> Self {
+        Self { names_namespaces: true, ..self }
+    }
+
+    /// True if another namespace may be proposed, for which all of them are searched.
+    pub(super) fn may_search_namespaces(&self) -> bool {
+        self.names_namespaces && self.may_search()
+    }
+
+    /// True if something may be proposed, for which objects are searched. Each search takes time in their
+    /// number, so that there are few.
+    pub(super) fn may_search(&self) -> bool {
+        let before = self.searches.get();
+        self.searches.set(before.saturating_add(1));
+        before < MAX_SEARCHES
     }
 
     /// Findings about an object of the index. None for an object that breaks a rule, because more
@@ -46,6 +71,7 @@ impl<'a> Finder<'a> {
         let key = &object.meta.key;
         let mut findings = self.conditions(key);
         if let Resource::Server(server) = resource {
+            findings.extend(self.large_ports(key));
             let lacking = self.server(key, server);
             findings.extend(lacking.or_else(|| self.grants_nobody(key, server)));
         }
@@ -72,6 +98,9 @@ impl<'a> Finder<'a> {
         self.memo.query(query, self.index, self.config).0
     }
 }
+
+/// The most searches for what was meant.
+const MAX_SEARCHES: usize = 128;
 
 /// A finding about a field of an object.
 pub(super) fn finding(

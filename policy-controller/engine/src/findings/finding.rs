@@ -37,6 +37,8 @@ pub enum FindingKind {
     PortName,
     /// A Server's port has a number that no selected workload declares, although all declare some.
     PortNumber,
+    /// A Server's port has the number of a Service's port behind which its workloads listen on another.
+    ServicePort,
     /// Nothing is granted on a Server or on a route of it.
     GrantsNobody {
         /// True if its access policy is stated. In manifests, where no API server writes the default
@@ -56,6 +58,8 @@ pub enum FindingKind {
     /// A route or binding is the only one of a Server that has grants of its own, which would apply to
     /// every request without it; or an object keeps a Server in a tree that would be open otherwise.
     OnlyRoute,
+    /// Routes leave a part of what objects grant on their Server.
+    TakesAway,
     /// A ServiceAccount of the object's own namespace does not exist.
     ClientMissing,
     /// A ServiceAccount of another namespace does not exist. Not reported to users who may not read
@@ -73,6 +77,8 @@ pub enum FindingKind {
     TrustsRoutes,
     /// No reference uses a ReferenceGrant.
     UnusedGrant,
+    /// The policy of a Server takes more than half of what a message may have.
+    LargePort,
 }
 
 impl From<Finding> for FieldError {

@@ -1,4 +1,5 @@
-//! Servers on which nothing is granted, and routes and bindings without which more would be.
+//! Servers on which nothing is granted, routes and bindings without which more would be, and those that
+//! take grants away.
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
@@ -7,11 +8,13 @@ use crate::index::parents;
 use crate::query::delegation::{DelegatedRoutesOf, TreeHostsOf};
 use crate::query::grant::ServerGrants;
 use crate::query::policy::AttachedRoutesOf;
+use crate::query::port_ownership::listed;
 use crate::resolve::requests::server_of;
-use policy_core::{DefaultPolicy, ObjectRef, Route};
+use policy_core::{DefaultPolicy, ObjectRef, RequestMatch, Route, Rule};
 use policy_crds::resource::Server;
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl Finder<'_> {
     /// The finding about a Server that denies every client, although it does not say `deny`. A
@@ -43,6 +46,44 @@ impl Finder<'_> {
         let message = "grants nobody: every connection and request to its port is refused until a \
                        policy grants it";
         Some(finding(key, kind, "spec.accessPolicy", message.to_owned()))
+    }
+
+    /// Findings about Servers on which objects grant something, and of whose routes this is the first: what
+    /// none of them matches is granted no longer.
+    pub(crate) fn takes_away(&mut self, object: &Object) -> Vec<Finding> {
+        let key = &object.meta.key;
+        let own = key.to_ref();
+        let mut findings = Vec::new();
+        // The groups of a binding describe what there is of a service.
+        if key.kind.is_binding() {
+            return findings;
+        }
+        for server in self.servers_bound_by(object) {
+            let attached = self.query(&AttachedRoutesOf(server.clone()));
+            let is_first =
+                attached.routes.first().is_some_and(|route| route.origin.object() == Some(&own));
+            if !is_first || self.query(&TreeHostsOf(server.clone())).bound {
+                continue;
+            }
+            let grants = self.query(&ServerGrants(server.clone()));
+            let mut granting: Vec<String> =
+                grants.authorizations.iter().map(|grant| grant.source.to_string()).collect();
+            granting.dedup();
+            let served = || attached.routes.iter().filter(|route| route.inherits_server);
+            if granting.is_empty() || served().any(|route| takes_every_request(route)) {
+                continue;
+            }
+            let left = left(served());
+            let granting = listed(granting.iter());
+            let (_, field) = words(key.kind);
+            let message = format!(
+                "of what {granting} grants on {server}, routes leave {left}: every other request is \
+                 answered 404; a rule without matches leaves the rest as it was"
+            );
+            let found = finding(key, FindingKind::TakesAway, field, message);
+            findings.push(Finding { other: Some(server), ..found });
+        }
+        findings
     }
 
     /// Findings about Servers of which this is the only route or binding, and that have grants of their
@@ -133,6 +174,41 @@ impl Finder<'_> {
         own.access_policy != DefaultPolicy::Deny
             || !self.query(&ServerGrants(server.clone())).authorizations.is_empty()
     }
+}
+
+/// True if a route takes every request of every host.
+fn takes_every_request(route: &Route) -> bool {
+    let everything = [RequestMatch::everything(), RequestMatch::grpc(None, None)];
+    let is_everything =
+        |one: &RequestMatch| everything.iter().any(|whole| whole.parts() == one.parts());
+    let all = |rule: &Rule| rule.matches.is_empty() || rule.matches.iter().any(is_everything);
+    route.hosts.is_empty() && route.rules.iter().any(all)
+}
+
+/// The most matches that a message names.
+const MAX_NAMED: usize = 4;
+
+/// The requests that routes match, in words.
+fn left<'r>(routes: impl Iterator<Item = &'r Arc<Route>>) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for route in routes {
+        let hosts: Vec<String> = route.hosts.iter().map(ToString::to_string).collect();
+        let on = if hosts.is_empty() { String::new() } else { format!(" on {}", hosts.join(", ")) };
+        for wanted in route.rules.iter().flat_map(|rule| &rule.matches) {
+            let words = format!("`{wanted}`{on}");
+            if !all.contains(&words) && all.len() < MAX_NAMED.saturating_add(1) {
+                all.push(words);
+            }
+        }
+    }
+    if all.is_empty() {
+        return "nothing".to_owned();
+    }
+    if all.len() > MAX_NAMED {
+        all.truncate(MAX_NAMED);
+        return format!("{} and what further matches name", all.join(", "));
+    }
+    listed(all.iter())
 }
 
 /// The word for an object that binds a Server, and the field that names the Server.

@@ -11,7 +11,7 @@ use crate::view::shadowed;
 use policy_core::{
     HeaderMatch, ObjectRef, PathHandling, QueryMatch, RequestMatch, Route, ValueMatch,
 };
-use policy_crds::{Kind, Object, ObjectKey, annotation};
+use policy_crds::{Kind, Object, ObjectKey, server_annotation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Finder<'_> {
 
     fn hidden(&mut self, key: &ObjectKey, server: &ObjectKey) -> Unreached {
         let paths = self.index.object(server).map_or(PathHandling::Canonical, |server| {
-            annotation::path_normalization(&server.meta.annotations).value
+            server_annotation::path_normalization(&server.meta.annotations).value
         });
         let attached = self.query(&AttachedRoutesOf(server.clone()));
         let hidden = hidden_routes(&attached.routes, paths);

@@ -4,9 +4,9 @@ use super::finder::{Finder, Unreached, UnreachedByRoute, finding};
 use super::finding::{Finding, FindingKind};
 use crate::index::parents;
 use crate::query::policy::AttachedRoutesOf;
-use crate::view::{Shadowed, request, shadowed};
-use policy_core::{PathHandling, Route};
-use policy_crds::{Object, ObjectKey, annotation};
+use crate::view::{Shadowed, shadowed};
+use policy_core::{ObjectRef, PathHandling, Route};
+use policy_crds::{Object, ObjectKey, server_annotation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Finder<'_> {
             return Arc::clone(known);
         }
         let paths = self.index.object(&server).map_or(PathHandling::Canonical, |server| {
-            annotation::path_normalization(&server.meta.annotations).value
+            server_annotation::path_normalization(&server.meta.annotations).value
         });
         let attached = self.query(&AttachedRoutesOf(server.clone()));
         let found = Arc::new(unreached(&attached.routes, paths));
@@ -62,18 +62,32 @@ fn unreached(routes: &[Arc<Route>], paths: PathHandling) -> UnreachedByRoute {
     let objects = routes.iter().filter_map(|route| route.origin.object());
     let mut found: UnreachedByRoute =
         objects.map(|object| (object.clone(), Unreached::new())).collect();
+    let firsts = first_rules(routes);
     for Shadowed { route, rule, number, by } in shadowed(routes, &BTreeMap::new(), paths) {
+        let first = firsts.get(route).copied().unwrap_or_default();
         let (Some(route), Some(by)) = (routes.get(route), routes.get(by)) else { continue };
         let (Some(own), Some(by)) = (route.origin.object(), by.origin.object()) else { continue };
         let by =
             if by == own { "an earlier rule of this route".to_owned() } else { by.to_string() };
         let Some(stated) = route.rules.get(rule) else { continue };
         // A rule without matches takes every request.
-        let wanted = stated.matches.get(number).map(request);
+        let wanted = stated.matches.get(number).map(ToString::to_string);
         let wanted =
             wanted.map_or_else(|| "every request".to_owned(), |wanted| format!("`{wanted}`"));
         let message = format!("never reached: {by} matches {wanted} first");
-        found.entry(own.clone()).or_default().insert((rule, number), message);
+        found.entry(own.clone()).or_default().insert((first.saturating_add(rule), number), message);
     }
     found
+}
+
+/// The number that the first rule of each route has in its object, of which it may be a part.
+fn first_rules(routes: &[Arc<Route>]) -> Vec<usize> {
+    let mut passed: BTreeMap<Option<&ObjectRef>, usize> = BTreeMap::new();
+    let mut firsts = Vec::new();
+    for route in routes {
+        let first = passed.entry(route.origin.object()).or_default();
+        firsts.push(*first);
+        *first = first.saturating_add(route.rules.len());
+    }
+    firsts
 }

@@ -5,8 +5,8 @@ use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::query::port_ownership::{ClaimOutcome, PortOwnersOf, displaced_message, listed};
 use crate::query::workload::{WorkloadOf, WorkloadShape, workload_key};
-use policy_crds::resource::{PortRef, Server, WorkloadSelector};
-use policy_crds::{Kind, LabelSelector, ObjectKey, nearest};
+use policy_crds::resource::{PortRef, Resource, Server, Service, WorkloadSelector};
+use policy_crds::{Body, Kind, LabelSelector, ObjectKey, nearest};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -38,7 +38,54 @@ impl Finder<'_> {
             let resolved = self.query(&WorkloadOf(workload));
             shapes.extend(resolved.map(|resolved| resolved.shape.clone()));
         }
-        self.finding_on(key, server, &shapes)
+        match self.port_of_service(key, &server.port, &selected, &shapes) {
+            None => self.finding_on(key, server, &shapes),
+            found => found,
+        }
+    }
+
+    /// The finding about a port number that no workload declares, and that a Service of them has as its
+    /// own, while its workloads listen on another.
+    fn port_of_service(
+        &self,
+        key: &ObjectKey,
+        port: &PortRef,
+        selected: &[ObjectKey],
+        shapes: &Shapes,
+    ) -> Option<Finding> {
+        let PortRef::Number(number) = port else { return None };
+        if shapes.iter().any(|shape| shape.declared.contains(number)) {
+            return None;
+        }
+        let selects_some = |service: &Service| {
+            let selects =
+                |key| self.index.object(key).is_some_and(|o| service.selects(&o.meta.labels));
+            selected.iter().any(selects)
+        };
+        let services = self.index.list(Kind::Service, &key.namespace).take(self.examined);
+        let mut found = None;
+        for object in services {
+            let Body::Valid(Resource::Service(service)) = &object.body else { continue };
+            if !selects_some(service) {
+                continue;
+            }
+            // Some port leads to the number itself, which its workloads then listen on.
+            if service.ports.iter().any(|declared| declared.pod_port() == *port) {
+                return None;
+            }
+            let target = service.target_of(*number);
+            found = found.or_else(|| Some((&object.meta.key, target?)));
+        }
+        let (service, target) = found?;
+        let target = match &target {
+            PortRef::Number(number) => number.to_string(),
+            PortRef::Name(name) => format!("their port `{name}`"),
+        };
+        let message = format!(
+            "{number} is a port of {service}, whose pods listen on {target}; a Server names the port of \
+             its pods"
+        );
+        Some(finding(key, FindingKind::ServicePort, "spec.port", message))
     }
 
     /// The finding about a Server that selects no workload.
@@ -66,8 +113,12 @@ impl Finder<'_> {
         Some(finding(key, kind, "spec.port", message))
     }
 
-    /// A suggestion of a similar label value, if no object has the one that is selected.
+    /// A suggestion of a similar value or name of a label, if no object has the one that is selected, or
+    /// else of a namespace.
     fn suggest_label(&self, kind: Kind, key: &ObjectKey, selector: &LabelSelector) -> String {
+        if !self.may_search() {
+            return String::new();
+        }
         for (label, value) in &selector.match_labels {
             let inside = self.index.list(kind, &key.namespace).take(self.examined);
             let values: BTreeSet<&str> =
@@ -79,8 +130,47 @@ impl Finder<'_> {
             if let Some(near) = nearest(value, &values) {
                 return format!("; is `{label}: {near}` meant?");
             }
+            if let Some(near) = self.key_with_value(kind, key, (label, value)) {
+                return format!("; is `{near}: {value}` meant?");
+            }
         }
-        String::new()
+        self.suggest_namespace(kind, key, selector)
+    }
+
+    /// The name of a label that was probably meant, where an object has it with the same value.
+    fn key_with_value(
+        &self,
+        kind: Kind,
+        key: &ObjectKey,
+        (label, value): (&str, &str),
+    ) -> Option<&str> {
+        let inside = self.index.list(kind, &key.namespace).take(self.examined);
+        let labels = inside.flat_map(|object| &object.meta.labels);
+        let same: BTreeSet<&str> =
+            labels.filter(|(_, own)| ***own == *value).map(|(name, _)| &**name).collect();
+        let same: Vec<&str> = same.into_iter().collect();
+        // `app: web` for `app.kubernetes.io/name: web`.
+        let alone = || match same.as_slice() {
+            [only] if !["true", "false"].contains(&value) => Some(*only),
+            _ => None,
+        };
+        nearest(label, &same).or_else(alone)
+    }
+
+    /// The namespace that was probably meant, where the Server would select something.
+    fn suggest_namespace(&self, kind: Kind, key: &ObjectKey, selector: &LabelSelector) -> String {
+        // A namespace that has workloads is no mistyped one.
+        let has_some = self.index.list(kind, &key.namespace).next().is_some();
+        if has_some || !self.may_search_namespaces() {
+            return String::new();
+        }
+        let all = self.index.all(kind).take(self.examined);
+        let selected = all.filter(|object| selector.matches(&object.meta.labels));
+        let namespaces: BTreeSet<&str> =
+            selected.map(|object| &*object.meta.key.namespace).collect();
+        let namespaces: Vec<&str> = namespaces.into_iter().collect();
+        let near = nearest(&key.namespace, &namespaces);
+        near.map(|near| format!("; is namespace `{near}` meant?")).unwrap_or_default()
     }
 
     /// The Servers that own its port instead, where some do.
@@ -114,6 +204,9 @@ fn selection(server: &Server) -> (Kind, &'static str, &LabelSelector) {
     }
 }
 
+/// The name of the admin port of Linkerd's sidecar.
+const LINKERDS_ADMIN: &str = "linkerd-admin";
+
 fn word(kind: Kind) -> &'static str {
     if kind == Kind::Pod { "pod" } else { "ExternalWorkload" }
 }
@@ -130,7 +223,13 @@ fn port_missing(word: &str, port: &PortRef, shapes: &Shapes) -> Option<(FindingK
             }
             let names: Vec<&str> = names.into_iter().collect();
             let near = nearest(name, &names);
-            let near = near.map(|near| format!("; is `{near}` meant?")).unwrap_or_default();
+            let near = match near {
+                Some(near) => format!("; is `{near}` meant?"),
+                None if **name == *LINKERDS_ADMIN => {
+                    "; Linkerd's sidecar has it, the admin port of this one is 4191".to_owned()
+                }
+                None => String::new(),
+            };
             let have = describe_ports(&ports);
             let message = format!("no selected {word} has a port named `{name}`; {have}{near}");
             Some((FindingKind::PortName, message))

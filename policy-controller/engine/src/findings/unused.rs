@@ -4,7 +4,7 @@ use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::resolve::reference::content;
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
-use policy_crds::{Field, Kind, Object, ObjectKey};
+use policy_crds::{Body, Field, Kind, Object, ObjectKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,9 +14,16 @@ impl Finder<'_> {
     pub(crate) fn unused(&mut self, objects: &[Arc<Object>]) -> Vec<Finding> {
         let used: BTreeSet<ObjectKey> =
             objects.iter().flat_map(|object| Self::used(object)).collect();
+        // What an invalid object refers to is not known.
+        let invalid = objects.iter().filter(|object| matches!(object.body, Body::Invalid(_)));
+        let invalid: BTreeSet<(Kind, &str)> =
+            invalid.map(|object| (object.meta.key.kind, &*object.meta.key.namespace)).collect();
+        let may_be_used = |key: &ObjectKey| {
+            users(key.kind).iter().any(|kind| invalid.contains(&(*kind, &*key.namespace)))
+        };
         let keys = objects.iter().map(|object| &object.meta.key);
         let unused = keys.filter_map(|key| Some((key, without_use(key.kind)?)));
-        let unused = unused.filter(|(key, _)| !used.contains(*key));
+        let unused = unused.filter(|(key, _)| !used.contains(*key) && !may_be_used(key));
         unused
             .map(|(key, message)| {
                 let kind = match self.is_offered(key) {
@@ -56,6 +63,19 @@ impl Finder<'_> {
                         .any(|to| to.offers(key.kind.group(), key.kind.as_str(), &key.name))
                 })
             })
+    }
+}
+
+/// The kinds whose objects may refer to those of this kind.
+fn users(kind: Kind) -> &'static [Kind] {
+    if matches!(kind, Kind::MeshTlsAuthentication | Kind::NetworkAuthentication) {
+        &[Kind::AuthorizationPolicy]
+    } else if kind == Kind::HttpRouteGroup {
+        &[Kind::HttpRouteBinding, Kind::HttpRouteGroup, Kind::InboundRoute]
+    } else if kind == Kind::GrpcService {
+        &[Kind::GrpcServiceBinding]
+    } else {
+        &[]
     }
 }
 

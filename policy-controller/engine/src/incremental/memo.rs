@@ -15,9 +15,9 @@ use crate::query::condition::{Conditions, ObjectCondition};
 use crate::query::delegation::{
     ActiveClaims, AdmissionRules, ClaimedWildcard, ClaimsOn, ConstrainedRoutesOf, DecidedClaims,
     DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostClaim, HostClaims,
-    HostOwner, HostPaths, IsTreeHost, Labelled, ObjectsIn, OverlappingClaims, OwnedBelow,
-    OwnerTable, OwnersAround, OwnersUnder, PathsOf, RootClaims, RootsUnder, TreeHosts, TreeHostsOf,
-    TreeOf, TreeRoutes, TreeRoutesOf,
+    HostOwner, IsTreeHost, Labelled, ObjectsIn, OverlappingClaims, OwnedBelow, OwnerTable,
+    OwnersAround, OwnersUnder, PathsOf, RootClaims, RootsUnder, TreeHosts, TreeHostsOf, TreeOf,
+    TreeRoutes, TreeRoutesOf,
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::destination::{
@@ -32,6 +32,8 @@ use crate::query::grant::{
     Clients, GrantResolution, GrantSet, MembersOf, PolicyGrant, RouteGrants,
     ServerAuthorizationGrant, ServerGrants,
 };
+use crate::query::host_paths::HostPaths;
+use crate::query::hostnames::{AttachedRoute, AttachedTo, ClaimedBelow, ClaimedBelowOf};
 use crate::query::policy::{
     AttachedRoutes, AttachedRoutesOf, CompiledRoute, DenyingRoutes, DenyingRoutesOf, GrpcRouteOf,
     PolicyOf, RateLimitOf, ServerAuthorizationsOf, ServerBaseOf,
@@ -54,6 +56,7 @@ use policy_crds::resource::RouteAdmission;
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -145,11 +148,13 @@ queries! {
     OwnersAround => Arc<[HostOwner]>,
     DecidedClaims => Arc<HostClaims>,
     ActiveClaims => Arc<[HostClaim]>,
+    AttachedTo => Arc<[AttachedRoute]>,
     ClaimsOn => Arc<HostClaims>,
     HoldersOf => Arc<[ObjectKey]>,
     OverlappingClaims => Arc<HostClaims>,
     RootsUnder => Arc<[(ObjectKey, Vec<HostPattern>)]>,
     OwnedBelow => bool,
+    ClaimedBelowOf => Arc<[ClaimedBelow]>,
     Labelled => Arc<[ObjectKey]>,
     NamespaceDefaults => NamespaceSettings,
     ServersOf => Arc<[Claim]>,
@@ -165,7 +170,7 @@ queries! {
     UnreadRewritesIn => Arc<[EffectPolicy]>,
     EffectPoliciesOn => Arc<[EffectPolicy]>,
     GrpcRouteOf => Option<ObjectKey>,
-    CompiledRoute => Option<Arc<Route>>,
+    CompiledRoute => Arc<[Arc<Route>]>,
     TreeOf => Arc<DelegationTree>,
     ObjectsIn => Arc<BTreeSet<ObjectKey>>,
     PathsOf => Arc<HostPaths>,
@@ -244,10 +249,10 @@ impl<'a> Context<'a> {
         listed.into_iter()
     }
 
-    /// The version up to which the objects of a kind are known; `None`: versions are not stated.
-    pub(crate) fn version(&mut self, kind: Kind) -> Option<u64> {
-        self.read(Input::Version(kind));
-        self.index.version(kind)
+    /// True if a slice says that an address is a pod's, and the pods of that time are not known yet.
+    pub(crate) fn awaits_pod(&mut self, address: IpAddr) -> bool {
+        self.read(Input::Edge(Edge::PodEndpoint(address)));
+        self.index.awaits_pod(address)
     }
 
     /// The objects on an edge.

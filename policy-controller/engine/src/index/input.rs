@@ -18,8 +18,6 @@ pub(crate) enum Input {
     List(Kind, Arc<str>),
     /// The objects on an edge, and their content.
     Edge(Edge),
-    /// The version up to which the objects of a kind are known.
-    Version(Kind),
 }
 
 impl Input {
@@ -27,7 +25,7 @@ impl Input {
     pub(crate) fn kinds(&self) -> KindSet {
         match self {
             Self::Object(key) => KindSet::of(key.kind),
-            Self::List(kind, _) | Self::Version(kind) => KindSet::of(*kind),
+            Self::List(kind, _) => KindSet::of(*kind),
             Self::Edge(edge) => edge.kinds(),
         }
     }
@@ -52,6 +50,10 @@ pub(crate) enum Edge {
     Host(HostPattern),
     /// Roots with a host below this name: `a.b` and `*.a.b` are below `b`.
     HostBelow(Arc<str>),
+    /// Routes with this hostname.
+    Hostname(HostPattern),
+    /// Routes with a hostname below this name: `a.b` and `*.a.b` are below `b`.
+    HostnameBelow(Arc<str>),
     /// InboundRoutes of this namespace with this label and value, valid or not.
     Label(Arc<str>, Arc<str>, Arc<str>),
     /// InboundRoutes that name this Server, valid or not.
@@ -62,7 +64,7 @@ pub(crate) enum Edge {
     /// What states this address as its own: Services, live pods with a network of their own,
     /// ExternalWorkloads and nodes.
     Address(IpAddr),
-    /// The EndpointSlices that say that this address is a pod's.
+    /// The EndpointSlices that say that this address is a pod's, and whether pods of that time are known.
     PodEndpoint(IpAddr),
     /// The EndpointSlices of the Service of this namespace and name.
     Slices(Arc<str>, Arc<str>),
@@ -72,7 +74,9 @@ impl Edge {
     /// The kinds whose objects can be on it.
     pub(crate) fn kinds(&self) -> KindSet {
         match self {
-            Self::Parent(..) | Self::AnyParent(_) => *WITH_PARENTS,
+            Self::Parent(..) | Self::AnyParent(_) | Self::Hostname(_) | Self::HostnameBelow(_) => {
+                *WITH_PARENTS
+            }
             Self::Named(route) => KindSet::of(route.kind),
             Self::Target(_) => *WITH_TARGETS,
             Self::Selects(_) => *WITH_SELECTORS,
@@ -191,6 +195,12 @@ pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
     for host in object.claimed_hosts() {
         edges.extend(host.names_above().map(|above| Edge::HostBelow(above.into())));
         edges.insert(Edge::Host(host));
+    }
+    if let Body::Valid(Resource::Route(route)) = &object.body {
+        for host in &route.hostnames {
+            edges.extend(host.names_above().map(|above| Edge::HostnameBelow(above.into())));
+            edges.insert(Edge::Hostname(host.clone()));
+        }
     }
     edges.extend(addresses(object).map(|address| Edge::Address(fold_mapped(address))));
     if let Body::Valid(Resource::EndpointSlice(slice)) = &object.body {

@@ -104,6 +104,7 @@ fn what_is_not_accepted_says_so_unless_more_is_known() {
         status: false,
         reason: Reason::Invalid,
         message: "spec.port: 0 is no port".into(),
+        hostnames: Vec::new(),
     };
     let of = |programmed: &Programmed, conditions: &[ObjectCondition]| {
         let seen = programmed.of(conditions);
@@ -134,6 +135,7 @@ fn a_grant_that_is_withheld_is_in_force_nowhere() {
             status: matches!(reason, Reason::Accepted | Reason::ResolvedRefs),
             reason: *reason,
             message: "x".into(),
+            hostnames: Vec::new(),
         };
         let conditions: Vec<ObjectCondition> = conditions.iter().map(condition).collect();
         let seen = programmed.of(&conditions);

@@ -1,5 +1,6 @@
 //! The conditions of an object.
 
+use policy_core::HostPattern;
 use policy_crds::ObjectKey;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,6 +28,18 @@ pub struct ObjectCondition {
     pub reason: Reason,
     /// Message, for people.
     pub message: Arc<str>,
+    /// The hostnames of a route that are attached, in the condition that accepts it on a Server of its
+    /// namespace.
+    pub hostnames: Vec<AttachedHostname>,
+}
+
+/// A hostname with which a route is attached to a Server of its namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AttachedHostname {
+    /// The hostname.
+    pub host: HostPattern,
+    /// The time of the latest claim of another namespace that it is behind, in seconds since the epoch.
+    pub after: Option<i64>,
 }
 
 /// The type of a condition.
@@ -34,6 +47,8 @@ pub struct ObjectCondition {
 pub enum ConditionKind {
     /// The object takes effect.
     Accepted,
+    /// Some rules of a route are denied; stated only where others of it take effect (Gateway API).
+    PartiallyInvalid,
     /// Everything it refers to can be used.
     ResolvedRefs,
     /// It takes effect, but Linkerd's proxies would pick another rule for some requests.
@@ -53,6 +68,7 @@ impl ConditionKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Accepted => "Accepted",
+            Self::PartiallyInvalid => "PartiallyInvalid",
             Self::ResolvedRefs => "ResolvedRefs",
             Self::PrecedenceDiffers => "PrecedenceDiffers",
             Self::Overlaps => "Overlaps",
@@ -119,8 +135,14 @@ pub enum Reason {
     TooLarge,
     /// The claims of other namespaces on the host are not known.
     HostNotAssumed,
+    /// Services of another namespace are called by the host.
+    ServiceOfAnotherNamespace,
+    /// The object that it delegates to has a filter that the delegation does not allow.
+    FilterNotAllowed,
     /// A root in another namespace holds a path above or below.
     SubpathClaimedByOther,
+    /// A route of another namespace was attached with the host before a root claimed it.
+    HostnameAttachedEarlier,
     /// The Server's protocol carries no requests.
     ProtocolMismatch,
     /// The Server's protocol has no such paths.
@@ -131,7 +153,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 34] = [
         Self::Accepted,
         Self::ResolvedRefs,
         Self::PrecedenceDiffers,
@@ -159,7 +181,10 @@ impl Reason {
         Self::TooDeep,
         Self::TooLarge,
         Self::HostNotAssumed,
+        Self::ServiceOfAnotherNamespace,
+        Self::FilterNotAllowed,
         Self::SubpathClaimedByOther,
+        Self::HostnameAttachedEarlier,
         Self::ProtocolMismatch,
         Self::NotProgrammable,
         Self::NoRoutesSelected,
@@ -194,7 +219,10 @@ impl Reason {
             Self::TooDeep => "TooDeep",
             Self::TooLarge => "TooLarge",
             Self::HostNotAssumed => "HostNotAssumed",
+            Self::ServiceOfAnotherNamespace => "ServiceOfAnotherNamespace",
+            Self::FilterNotAllowed => "FilterNotAllowed",
             Self::SubpathClaimedByOther => "SubpathClaimedByOther",
+            Self::HostnameAttachedEarlier => "HostnameAttachedEarlier",
             Self::ProtocolMismatch => "ProtocolMismatch",
             Self::NotProgrammable => "NotProgrammable",
             Self::NoRoutesSelected => "NoRoutesSelected",

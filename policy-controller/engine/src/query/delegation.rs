@@ -153,6 +153,8 @@ pub enum ClaimState {
     Active {
         /// True if another namespace holds a path above or below it.
         shared: bool,
+        /// True if a route of another namespace was attached with the host, or one that overlaps, earlier.
+        attached: bool,
     },
     /// It does not.
     Inactive(ClaimRefusal),
@@ -171,6 +173,10 @@ pub enum ClaimRefusal {
     WildcardNotAllowed,
     /// Claims of other namespaces are not known, and no flag assumes that there are none.
     NotAssumed,
+    /// Services of another namespace are called by the host.
+    ServiceName,
+    /// This root, in another namespace, holds this other host, which overlaps with the host.
+    Overlaps(ObjectKey, HostPattern),
 }
 
 /// Claims on a host, or on hosts that overlap, in order.
@@ -187,6 +193,8 @@ pub struct HostClaims {
 pub(crate) struct HostOwner {
     /// The root.
     pub(crate) root: ObjectKey,
+    /// The host.
+    pub(crate) host: HostPattern,
     /// The place of its claim.
     pub(crate) order: ClaimOrder,
 }
@@ -241,8 +249,8 @@ pub enum NodeEffect {
     Route {
         /// Servers of the namespace of the route, or the one of the root.
         servers: Vec<ObjectKey>,
-        /// The route without what belongs to its ancestors; shared by all Servers.
-        route: Arc<Route>,
+        /// The parts of the route without what belongs to its ancestors; shared by all Servers.
+        routes: Arc<[Arc<Route>]>,
     },
     /// Others answer. What they do not match is denied.
     Delegates {
@@ -301,31 +309,15 @@ pub(crate) struct DelegatedRoutes {
     pub(crate) parts: Vec<(ObjectKey, Arc<TreeRoutes>)>,
 }
 
-/// The paths of a host with the rule that has each.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HostPaths {
-    /// The trees of the roots that claim the host, by root.
-    pub(crate) trees: Vec<(ObjectKey, Arc<DelegationTree>)>,
-    /// The tree and the node of each path.
-    pub(crate) table: PathTable,
-    /// Those among them that nobody has: a wildcard's, whose namespace claims a nearer pattern.
-    pub(crate) closed: BTreeSet<PathPrefix>,
-}
-
-/// The paths of a host with the place of the tree and of the rule that has each.
-pub(crate) type PathTable = BTreeMap<PathPrefix, (usize, usize)>;
-
-impl HostPaths {
-    /// The rule that has a path.
-    pub(crate) fn node(&self, path: &str) -> Option<&TreeNode> {
-        let (tree, node) = self.table.get(path)?;
-        self.trees.get(*tree)?.1.nodes.get(*node)
+impl ClaimOrder {
+    /// True if the claim was made at a time, or before it. `None` is behind every claim.
+    pub(crate) fn is_not_after(&self, time: Option<i64>) -> bool {
+        time.is_none_or(|time| !self.timeless && self.time <= time)
     }
 
-    /// True if a Server answers a path that has a rule of its own.
-    pub(crate) fn is_answered(&self, path: &str, server: &ObjectKey) -> bool {
-        !self.closed.contains(path)
-            && self.node(path).is_some_and(|node| node.servers().contains(server))
+    /// The time of the claim, in seconds since the epoch, if it has one.
+    pub(crate) fn time(&self) -> Option<i64> {
+        (!self.timeless).then_some(self.time)
     }
 }
 
@@ -345,14 +337,16 @@ impl HostClaim {
     /// True if the rules in effect admit it, even if another root holds the path.
     pub fn is_admitted(&self) -> bool {
         match &self.state {
-            ClaimState::Active { .. } | ClaimState::Inactive(ClaimRefusal::AlreadyClaimed(_)) => {
+            ClaimState::Active { .. }
+            | ClaimState::Inactive(ClaimRefusal::AlreadyClaimed(_) | ClaimRefusal::Overlaps(..)) => {
                 true
             }
             ClaimState::Inactive(
                 ClaimRefusal::NamespaceNotAllowed
                 | ClaimRefusal::PolicyInvalid
                 | ClaimRefusal::WildcardNotAllowed
-                | ClaimRefusal::NotAssumed,
+                | ClaimRefusal::NotAssumed
+                | ClaimRefusal::ServiceName,
             ) => false,
         }
     }
@@ -424,6 +418,11 @@ impl TreeNode {
             | NodeEffect::Shadowed
             | NodeEffect::Inactive => &[],
         }
+    }
+
+    /// True if a route, which may match a part of the path alone, answers.
+    pub(crate) fn is_route(&self) -> bool {
+        matches!(self.effect, NodeEffect::Route { .. })
     }
 
     /// The delegations of the rule that are refused, and the Servers that cannot answer it.

@@ -93,6 +93,18 @@ pub enum DelegationEntry {
     },
 }
 
+impl DelegationEntry {
+    /// The refusal of a delegation in words; `None` for another state.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Rejected { parent, prefix, reason: _, message } => {
+                Some(format!("{parent} delegates `{prefix}` to it, which is refused: {message}"))
+            }
+            Self::Connected { .. } | Self::Orphaned { .. } => None,
+        }
+    }
+}
+
 /// The reason why no tree reaches a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OrphanReason {

@@ -26,7 +26,8 @@ pub(crate) struct ServerBaseOf(pub(crate) ObjectKey);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerAuthorizationsOf(pub(crate) ObjectKey);
 
-/// A route with its own grants; none if it does not exist or is invalid.
+/// A route with its own grants, in parts that are served or denied; none if it does not exist or is
+/// invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CompiledRoute(pub(crate) ObjectKey);
 

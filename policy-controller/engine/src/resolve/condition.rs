@@ -6,7 +6,7 @@ mod target;
 
 use super::delegation::EFFECTIVE;
 use super::delegation::condition::{acceptance, child_acceptance, kept_words};
-use super::delegation::inbound_parents;
+use super::delegation::{inbound_parents, lost_hosts, words};
 use super::grant::reason;
 use super::reference::{ReferenceError, follow, follow_unread};
 use super::requests::condition::{binding_acceptance, class_acceptance, faults, group_acceptance};
@@ -17,7 +17,9 @@ use crate::annotations::{annotation_errors_in, foreign_mark};
 use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
 use crate::index::parents;
-use crate::query::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
+use crate::query::condition::{
+    AttachedHostname, ConditionKind, Conditions, ObjectCondition, Reason,
+};
 use crate::query::delegation_state::DelegationStateOf;
 use crate::query::grant::{PolicyGrant, RefFault};
 use crate::query::policy::{AttachedRoutesOf, RateLimitOf};
@@ -260,6 +262,7 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
             Body::Invalid(invalid) => about.invalid(invalid),
             Body::Valid(_) => about.outcome(child_acceptance(cx, object, &parent)),
         });
+        conditions.extend(partial_condition(object, &about, conditions.last()));
     }
     for parent in parents(object) {
         let Some(server) = ObjectKey::server_of(parent, &key.namespace) else { continue };
@@ -277,7 +280,8 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
                     |reason| about.refused(Reason::UnsupportedValue, &reason),
                 )
             }
-            (_, Attachment::Accepted | Attachment::Delegated) => about.accepted(""),
+            (_, Attachment::Accepted) => accepted_route(cx, object, &about, &server),
+            (_, Attachment::Delegated) => about.accepted(""),
             (_, Attachment::Lost { message }) => {
                 about.refused(Reason::HostAlreadyClaimed, &message)
             }
@@ -289,6 +293,7 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
             }
             (_, Attachment::Refused { reason, message, .. }) => about.refused(reason, &message),
         });
+        conditions.extend(partial_condition(object, &about, conditions.last()));
         let refused = conditions.last().filter(|c| c.reason == Reason::RefNotPermitted);
         let refused = refused.map(|c| RefFault { reason: c.reason, message: c.message.clone() });
         let faults: Vec<RefFault> = refused.into_iter().chain(backends.iter().cloned()).collect();
@@ -300,6 +305,35 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
             .push(About { object: key, parent: None, section: None, port: None }.invalid(invalid));
     }
     conditions
+}
+
+/// The condition of an accepted route, which says which hostnames others claimed later, or hosts below which
+/// they claimed earlier.
+fn accepted_route(
+    cx: &mut Context<'_>,
+    object: &Object,
+    about: &About<'_>,
+    server: &ObjectKey,
+) -> ObjectCondition {
+    let Body::Valid(Resource::Route(route)) = &object.body else { return about.accepted("") };
+    let lost = lost_hosts(cx, &route.hostnames, server, &object.meta);
+    let accepted = about.accepted(&words(&lost));
+    let own = server.namespace == object.meta.key.namespace;
+    let kept = lost.kept.into_iter().filter(|_| own);
+    let hostnames = kept.map(|(host, after)| AttachedHostname { host, after }).collect();
+    ObjectCondition { hostnames, ..accepted }
+}
+
+/// The condition of the rules of an accepted route that are denied. The Gateway API has it on routes alone
+/// of which other rules are in force.
+fn partial_condition(
+    object: &Object,
+    about: &About<'_>,
+    accepted: Option<&ObjectCondition>,
+) -> Option<ObjectCondition> {
+    let Body::Valid(Resource::Route(route)) = &object.body else { return None };
+    let dropped = route.dropped_because().filter(|_| accepted.is_some_and(|c| c.status));
+    dropped.map(|message| about.partially_invalid(&message))
 }
 
 /// The backends that a route may not name. Nothing follows from them inbound, where requests are

@@ -15,7 +15,7 @@ use policy_core::{
     AuthorizationSet, HostPattern, Origin, RequestMatch, Route, RouteKind, Rule, ThinVec,
     UnresolvedGrant,
 };
-use policy_crds::resource::{RouteClaims, RouteResource};
+use policy_crds::resource::RouteClaims;
 use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn denying(query: &DenyingRoutesOf, cx: &mut Context<'_>) -> Arc<DenyingRoutes> 
     let Some(object) = cx.object(&query.0) else { return Arc::default() };
     Arc::new(match &object.body {
         Body::Valid(Resource::Route(route)) => DenyingRoutes {
-            placed: placed(object, valid_matches(route), &route.hostnames, UNGRANTED),
+            placed: placed(object, route.matches().cloned().collect(), &route.hostnames, UNGRANTED),
             first: None,
         },
         Body::Invalid(Invalid { claims: Claims::Route(claims), .. }) => DenyingRoutes {
@@ -40,13 +40,10 @@ fn denying(query: &DenyingRoutesOf, cx: &mut Context<'_>) -> Arc<DenyingRoutes> 
     })
 }
 
-const INVALID: &str = "the route is invalid and permits nothing";
+/// The reason of an invalid route, for people.
+pub(super) const INVALID: &str = "the route is invalid and permits nothing";
 const UNGRANTED: &str =
     "the ReferenceGrant that permitted the route is invalid: it permits nothing";
-
-fn valid_matches(route: &RouteResource) -> Vec<RequestMatch> {
-    route.rules.iter().flat_map(|rule| &rule.matches).cloned().collect()
-}
 
 /// The route of the matches that can be read.
 fn placed(

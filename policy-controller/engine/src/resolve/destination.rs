@@ -8,7 +8,6 @@ mod service;
 mod usable;
 
 use crate::incremental::{Context, query};
-use crate::index::Edge;
 use crate::publish::destination::{
     DestinationKey, DestinationQuestion, PublishedDestination, ScopeKind, ServicePortKey,
 };
@@ -16,7 +15,7 @@ use crate::query::destination::{
     ApiServer, DestinationOf, EndpointAt, Front, OwnersOf, ServicePortOf, ZoneOf,
 };
 use policy_core::{AddressFamily, Destination, ServiceName};
-use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Kind, Object, ObjectKey};
 use service::for_all;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -65,16 +64,7 @@ fn at_address(cx: &mut Context<'_>, key: &DestinationKey) -> Arc<PublishedDestin
 /// waited for, so that a writer of slices cannot keep clients from what is outside the cluster.
 fn awaits_pod(cx: &mut Context<'_>, address: IpAddr) -> bool {
     let networks = cx.config.looked_up_networks().unwrap_or(&cx.config.cluster_networks);
-    if !networks.iter().any(|network| network.contains(&address)) {
-        return false;
-    }
-    let slices = cx.edge(Edge::PodEndpoint(address)).into_iter();
-    let versions = slices.filter_map(|key| match &cx.object(key)?.body {
-        Body::Valid(Resource::EndpointSlice(slice)) => slice.version,
-        Body::Valid(_) | Body::Invalid(_) => None,
-    });
-    let newest: Option<u64> = versions.max();
-    newest.is_some_and(|newest| cx.version(Kind::Pod).is_some_and(|known| known < newest))
+    networks.iter().any(|network| network.contains(&address)) && cx.awaits_pod(address)
 }
 
 fn front(key: &DestinationKey, service: &ObjectKey, front: Front) -> ServicePortOf {

@@ -164,17 +164,46 @@ pub(crate) fn referrers<'a>(cx: &mut Context<'a>, to: &ObjectKey) -> Vec<&'a Obj
 /// [followed](follow) on its own.
 pub(crate) fn routes_naming<'a>(cx: &mut Context<'a>, server: &ObjectKey) -> Vec<&'a ObjectKey> {
     let mut routes = cx.edge(Edge::Parent(server.clone(), server.namespace.clone()));
+    for namespace in granted_namespaces(cx, server) {
+        routes.extend(cx.edge(Edge::Parent(server.clone(), namespace.clone())));
+    }
+    routes
+}
+
+/// The routes of the same namespaces that may name a Server as a parent, because a parent cannot be
+/// read. Those of other namespaces have a grant for that Server, valid or not.
+pub(crate) fn routes_that_may_name<'a>(
+    cx: &mut Context<'a>,
+    server: &ObjectKey,
+) -> Vec<&'a ObjectKey> {
+    let mut routes = cx.edge(Edge::AnyParent(server.namespace.clone()));
+    for namespace in granted_namespaces(cx, server) {
+        let foreign = cx.edge(Edge::AnyParent(namespace.clone()));
+        routes.extend(foreign.into_iter().filter(|route| {
+            is_permitted(cx, route, Field::Parent, server)
+                || was_permitted(cx, route, Field::Parent, server)
+        }));
+    }
+    routes.retain(|route| match cx.object(route).map(|object| &object.body) {
+        Some(Body::Invalid(Invalid { claims: Claims::Route(claims), .. })) => {
+            claims.may_name(&server.namespace, &server.name)
+        }
+        Some(Body::Valid(_) | Body::Invalid(_)) | None => false,
+    });
+    routes
+}
+
+/// The other namespaces of which a ReferenceGrant beside an object, valid or not, permits something.
+fn granted_namespaces<'a>(cx: &mut Context<'a>, to: &ObjectKey) -> BTreeSet<&'a Arc<str>> {
     let mut namespaces: BTreeSet<&Arc<str>> = BTreeSet::new();
-    for object in cx.list(Kind::ReferenceGrant, &server.namespace) {
+    for object in cx.list(Kind::ReferenceGrant, &to.namespace) {
         let valid = content(object).into_iter().flat_map(|grant| &grant.from);
         namespaces.extend(valid.map(|from| &from.namespace));
         let claimed = claimed(object).into_iter().flat_map(|claims| &claims.from);
         namespaces.extend(claimed.map(|from| &from.namespace));
     }
-    for namespace in namespaces.into_iter().filter(|name| **name != server.namespace) {
-        routes.extend(cx.edge(Edge::Parent(server.clone(), namespace.clone())));
-    }
-    routes
+    namespaces.retain(|name| **name != to.namespace);
+    namespaces
 }
 
 /// The content of a valid ReferenceGrant.

@@ -1,16 +1,18 @@
 //! The routes of a Server (docs/spec/controller.md 2.6; docs/spec/decisions.md, *Routes of another namespace*).
 
 use super::carried::{Pairing, ignored_as_linkerd, no_effect, pairing};
-use super::delegation::{is_child, is_decided, lost_hosts, served_by};
-use super::denying::{denied_anywhere, denies_on, within_bounds};
+use super::delegation::{LostHosts, is_child, is_decided, keeps_through, lost_hosts, served_by};
+use super::denying::{INVALID, denied_anywhere, denies_on, within_bounds};
 use super::effects::effects_on;
-use super::reference::{ReferenceError, follow, routes_naming, was_permitted};
+use super::reference::{
+    ReferenceError, follow, routes_naming, routes_that_may_name, was_permitted,
+};
 use crate::behaviour::Behaviour;
 use crate::incremental::{Context, query};
-use crate::index::{Edge, parents};
+use crate::index::parents;
 use crate::query::condition::Reason;
 use crate::query::delegation::TreeHostsOf;
-use crate::query::grant::{CreationOrder, RouteGrants};
+use crate::query::grant::{CreationOrder, GrantSet, RouteGrants};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute, DenyingRoutesOf};
 use crate::query::requests::{BoundRoutesOf, DescribedRoute, DescribedRoutesOf};
 use policy_core::{
@@ -18,8 +20,8 @@ use policy_core::{
     ThinVec, UnresolvedGrant,
 };
 use policy_crds::resource::{ParentRef, RouteResource, RouteRule};
-use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
-use std::collections::BTreeSet;
+use policy_crds::{Body, Kind, Object, ObjectKey, ObjectMeta, Resource};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The outcome of one parent reference.
@@ -29,7 +31,7 @@ pub(crate) enum Attachment {
     Accepted,
     /// It takes effect through an InboundRoute alone.
     Delegated,
-    /// It denies what it matches, because it has a filter that is not supported.
+    /// It denies all that it matches, because every rule has a filter that is not supported.
     Denying {
         /// For people.
         message: Arc<str>,
@@ -51,44 +53,61 @@ pub(crate) enum Attachment {
     },
 }
 
-query!(CompiledRoute, Option<Arc<Route>>, compiled_route);
+query!(CompiledRoute, Arc<[Arc<Route>]>, compiled_route);
 query!(AttachedRoutesOf, Arc<AttachedRoutes>, attached);
 
-fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Route>> {
-    let object = cx.object(&query.0)?;
+fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Arc<[Arc<Route>]> {
+    let Some(object) = cx.object(&query.0) else { return Arc::from([]) };
     let route = match &object.body {
         Body::Valid(Resource::Route(route)) => route,
-        Body::Valid(Resource::HttpRouteGroup(_)) => return Some(group_route(cx, object)),
-        Body::Valid(_) | Body::Invalid(_) => return None,
+        Body::Valid(Resource::HttpRouteGroup(_)) => return Arc::from([group_route(cx, object)]),
+        Body::Valid(_) | Body::Invalid(_) => return Arc::from([]),
     };
     let grants = cx.query(&RouteGrants(query.0.clone()));
     let effects = effects_on(cx, &query.0);
-    let name = query.0.to_ref();
+    let part = |rules: &[RouteRule]| Arc::new(part(object, route, rules, (&grants, &effects)));
+    if route.rules.is_empty() {
+        return Arc::from([part(&[])]);
+    }
+    let served = |rule: &RouteRule| rule.unsupported.is_empty();
+    let parts = route.rules.chunk_by(|before, rule| served(before) == served(rule));
+    parts.map(part).collect()
+}
+
+/// Consecutive rules of a route that are all served, or all denied. The parts of a route have its order,
+/// so that the order of its rules is kept.
+fn part(
+    object: &Object,
+    route: &RouteResource,
+    rules: &[RouteRule],
+    (grants, effects): (&GrantSet, &[Filter]),
+) -> Route {
+    let name = object.meta.key.to_ref();
     let source = Source::Object(name.clone());
-    let grpc = query.0.kind == Kind::GrpcRoute;
     // The Gateway API (`HTTPRouteFilter`): a filter must not be skipped, and requests that it would
     // have processed must be answered with an error.
-    let denying = route
-        .denies_because()
-        .map(|reason| UnresolvedGrant { source: name.clone(), reason: reason.into() });
+    let denying = rules.iter().find_map(RouteRule::denies_because);
+    let denying =
+        denying.map(|reason| UnresolvedGrant { source: name.clone(), reason: reason.into() });
     let permits = denying.is_none();
     let authorizations = grants.authorizations.iter().filter(|_| permits).cloned().collect();
-    Some(Arc::new(Route {
+    let grpc = object.meta.key.kind == Kind::GrpcRoute;
+    Route {
         origin: Origin::Objects([name].into()),
         kind: if grpc { RouteKind::Grpc } else { RouteKind::Http },
         created: object.meta.created,
         label: None,
         hosts: route.hostnames.clone().into(),
-        rules: route.rules.iter().map(|r| rule(r, &source, &effects)).collect(),
+        rules: rules.iter().map(|r| rule(r, &source, effects)).collect(),
         authorizations,
         inherits_server: permits,
         withheld: denying.into_iter().chain(grants.withheld.iter().cloned()).collect(),
-    }))
+    }
 }
 
 /// A rule, with the effects of policies behind its own.
 fn rule(rule: &RouteRule, source: &Source, effects: &[Filter]) -> Rule {
-    let RouteRule { matches, filters, timeout } = rule;
+    let RouteRule { matches, filters, timeout, unsupported: _ } = rule;
     let timeout = timeout.map(FilterKind::Timeout);
     let own = filters.iter().cloned().chain(timeout);
     let own = own.map(|kind| Filter { source: source.clone(), kind });
@@ -120,7 +139,16 @@ fn group_route(cx: &mut Context<'_>, group: &Object) -> Arc<Route> {
 #[derive(Default)]
 struct Collected {
     attached: AttachedRoutes,
-    found: Vec<(bool, CreationOrder, Arc<Route>)>,
+    found: Vec<FoundRoute>,
+}
+
+/// A route of a Server.
+struct FoundRoute {
+    is_foreign: bool,
+    order: CreationOrder,
+    /// The object; absent for a route of bindings.
+    object: Option<ObjectKey>,
+    route: Arc<Route>,
 }
 
 impl Collected {
@@ -133,12 +161,20 @@ impl Collected {
         server: &ObjectKey,
     ) {
         let lost = &mut self.attached.lost;
-        let Some(route) = route.and_then(|route| on_held_hosts(cx, route, server, lost)) else {
+        let Some(route) =
+            route.and_then(|route| on_held_hosts(cx, route, (server, &object.meta), lost))
+        else {
             return;
         };
         // A route of another namespace never wins a tie against one of the Server's own.
-        let foreign = object.meta.key.namespace != server.namespace;
-        self.found.push((foreign, CreationOrder::of(&object.meta), route));
+        let is_foreign = object.meta.key.namespace != server.namespace;
+        let order = CreationOrder::of(&object.meta);
+        self.found.push(FoundRoute {
+            is_foreign,
+            order,
+            object: Some(object.meta.key.clone()),
+            route,
+        });
     }
 }
 
@@ -158,8 +194,9 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
             .iter()
             .any(|outcome| matches!(outcome, Attachment::Accepted | Attachment::Lost { .. }));
         if outcomes.iter().any(Attachment::matches) {
-            let route = cx.query(&CompiledRoute(ObjectKey::clone(key)));
-            all.add(cx, object, route, server);
+            for route in cx.query(&CompiledRoute(ObjectKey::clone(key))).iter() {
+                all.add(cx, object, Some(route.clone()), server);
+            }
         } else if denies_on(cx, object, server) {
             let denying = cx.query(&DenyingRoutesOf(ObjectKey::clone(key)));
             all.add(cx, object, denying.placed.clone(), server);
@@ -169,7 +206,7 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
     // An invalid route that may have named this Server binds it, as one that names it does.
     if !cx.config.follows_linkerd(Behaviour::InvalidRoutes) {
         let naming: BTreeSet<&ObjectKey> = naming.into_iter().collect();
-        for key in cx.edge(Edge::AnyParent(server.namespace.clone())) {
+        for key in routes_that_may_name(cx, server) {
             all.attached.bound = true;
             let Some(object) = cx.object(key).filter(|_| !naming.contains(key)) else { continue };
             let denying = denied_anywhere(cx, object, server);
@@ -192,27 +229,69 @@ fn with_bindings(
     attached.accepted |= own.accepted;
     attached.lost.extend(own.lost.iter().cloned());
     attached.first.extend(own.first.iter().cloned());
-    found.extend(own.routes.iter().map(|(rank, route)| (false, rank.clone(), route.clone())));
+    found.extend(own.routes.iter().map(|(order, route)| {
+        let (order, route) = (order.clone(), route.clone());
+        FoundRoute { is_foreign: false, order, object: None, route }
+    }));
     if !attached.accepted {
         // A Server without an accepted route is denied as a whole.
         found.clear();
         attached.first.clear();
     }
-    found.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-    attached.routes = found.into_iter().map(|(_, _, route)| route).collect();
+    keep_hosts(cx, server, &attached.lost, &mut found);
+    found.sort_by(|a, b| (a.is_foreign, &a.order).cmp(&(b.is_foreign, &b.order)));
+    attached.routes = found.into_iter().map(|one| one.route).collect();
     attached.first = within_bounds(attached.first);
     Arc::new(attached)
+}
+
+/// Gives each route the hosts that others of the Server lost and that it keeps through a wildcard: requests for
+/// these are answered by the routes of the nearest wildcard that keep them.
+fn keep_hosts(
+    cx: &mut Context<'_>,
+    server: &ObjectKey,
+    lost: &BTreeSet<HostPattern>,
+    found: &mut [FoundRoute],
+) {
+    let mut by_hostname: BTreeMap<HostPattern, Vec<usize>> = BTreeMap::new();
+    for (at, one) in found.iter().enumerate().filter(|_| !lost.is_empty()) {
+        for host in &one.route.hosts {
+            by_hostname.entry(host.clone()).or_default().push(at);
+        }
+    }
+    let mut kept: BTreeMap<usize, Vec<HostPattern>> = BTreeMap::new();
+    for host in lost.iter().filter(|host| !by_hostname.contains_key(*host)) {
+        for above in host.names_above().map(|name| HostPattern::Suffix(name.into())) {
+            let mut keeping = by_hostname.get(&above).cloned().unwrap_or_default();
+            keeping.retain(|at| {
+                let object = found.get(*at).and_then(|one| one.object.as_ref());
+                let object = object.and_then(|key| cx.object(key));
+                keeps_through(cx, (&above, host), server, object.map(|object| &object.meta))
+            });
+            let is_kept = !keeping.is_empty();
+            keeping.into_iter().for_each(|at| kept.entry(at).or_default().push(host.clone()));
+            if is_kept {
+                break;
+            }
+        }
+    }
+    for (at, hosts) in kept {
+        let Some(one) = found.get_mut(at) else { continue };
+        let hosts = one.route.hosts.iter().cloned().chain(hosts).collect();
+        one.route = Arc::new(Route { hosts, ..Route::clone(&one.route) });
+    }
 }
 
 /// A route without the hosts that it may not have on a Server; `None` if none is left.
 fn on_held_hosts(
     cx: &mut Context<'_>,
     route: Arc<Route>,
-    server: &ObjectKey,
+    (server, of): (&ObjectKey, &ObjectMeta),
     lost: &mut BTreeSet<HostPattern>,
 ) -> Option<Arc<Route>> {
-    let namespace = route.origin.object().map(|object| object.namespace().to_owned());
-    let own = lost_hosts(cx, &route.hosts, server, &namespace.unwrap_or_default());
+    let LostHosts { whole: own, below, .. } = lost_hosts(cx, &route.hosts, server, of);
+    // What is below belongs to others, whatever the route says of the wildcard above.
+    lost.extend(below);
     if own.is_empty() {
         return Some(route);
     }
@@ -275,8 +354,7 @@ pub(crate) fn attachment(
     let own = match &route.body {
         Body::Valid(Resource::Route(own)) => own,
         Body::Valid(_) | Body::Invalid(_) => {
-            let message = "the route is invalid and permits nothing".to_owned();
-            return refused(Reason::Invalid, message, true);
+            return refused(Reason::Invalid, INVALID.to_owned(), true);
         }
     };
     if parent.port.is_some() || parent.section.is_some() {
@@ -310,7 +388,8 @@ fn effective(
                        a path for this Server; its conditions about them say why";
         return refused(Reason::NotAllowedByListeners, message.to_owned(), false);
     }
-    let lost = lost_hosts(cx, &own.hostnames, server, &key.namespace);
+    let lost = lost_hosts(cx, &own.hostnames, server, &route.meta);
+    let lost = lost.whole;
     if !lost.is_empty() && lost.len() == own.hostnames.len() {
         let message = "InboundRoutes hold every hostname of the route, or in another namespace a host \
                        below it; a route takes part in their trees by a parentRef to one that \

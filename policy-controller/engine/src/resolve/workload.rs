@@ -51,12 +51,24 @@ fn workload_of(query: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<ResolvedW
         undeclared,
         service_account,
         identity,
+        owner: owner(object),
     };
     Some(Arc::new(ResolvedWorkload {
         shape,
         state: Arc::new(state),
         enforcement: Enforcement::of(object),
     }))
+}
+
+/// The owner of a workload's pod, or the workload itself.
+fn owner(object: &Object) -> Arc<str> {
+    let owner = match &object.body {
+        Body::Valid(Resource::Pod(pod)) => pod.owner.clone(),
+        Body::Valid(_) | Body::Invalid(_) => None,
+    };
+    let key = &object.meta.key;
+    let own = || format!("{}/{}", key.kind.as_str().to_ascii_lowercase(), key.name).into();
+    owner.unwrap_or_else(own)
 }
 
 /// The key of a Namespace.

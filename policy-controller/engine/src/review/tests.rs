@@ -1,5 +1,6 @@
 //! Reviews of objects before they exist, by example.
 
+use crate::config::{ControllerConfig, Limits};
 use crate::engine::Engine;
 use crate::handles::{MAX_CONCURRENT_REVIEWS, ReviewHandle};
 use crate::request::{Request, Requests};
@@ -8,8 +9,9 @@ use crate::testing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
 mod bindings;
+mod policy_edit;
+mod widened;
 
 const WORLD: &str = "
 {apiVersion: v1, kind: Namespace, metadata: {name: shop}}
@@ -73,7 +75,7 @@ fn nothing_is_told_before_everything_has_been_listed() {
 #[test]
 fn servers_are_told_what_they_do_not_select() {
     assert_eq!(told(&server("s", "{app: quiet}", "80")), Vec::<String>::new());
-    assert_eq!(told(&server("web", "{app: web}", "8080")), Vec::<String>::new());
+    assert!(told(&server("web", "{app: web}", "8080"))[0].starts_with("spec: permits what"));
     assert_eq!(
         told(&server("s", "{app: wbe}", "http")),
         ["spec.podSelector: selects no pod of namespace `shop`; is `app: web` meant?"]
@@ -417,4 +419,32 @@ fn backends_that_may_not_be_named_are_told_and_take_nothing_away() {
         ["spec.rules.backendRefs: Service bank/web cannot be used from this namespace: no \
               ReferenceGrant there permits it"]
     );
+}
+
+#[test]
+fn who_makes_a_port_pass_half_of_a_message_is_warned() {
+    let of = |limit: usize| {
+        let value = "v".repeat(1000);
+        let header = |n: usize| format!("{{name: x{n}, value: {value}}}");
+        let headers: Vec<String> = (0..10).map(header).collect();
+        let route = format!(
+            "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
+             metadata: {{name: large, namespace: shop}}\n\
+             spec:\n  parentRefs: [{{group: policy.linkerd.io, kind: Server, name: web}}]\n\
+             \x20 rules: [{{matches: [{{path: {{value: /b}}, headers: [{}]}}]}}]",
+            headers.join(", ")
+        );
+        let limits = Limits { update_bytes: limit, ..Limits::default() };
+        let config = ControllerConfig { limits, ..ControllerConfig::default() };
+        let mut engine = Engine::new(Arc::new(config));
+        let world = testing::objects(WORLD).into_iter().map(|o| Change::Apply(Arc::new(o)));
+        let changes = world.chain([Change::Synced]).collect();
+        engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
+        let review = engine.snapshot().unwrap().review(testing::objects(&route).remove(0));
+        let told = review.iter().map(ToString::to_string);
+        told.filter(|words| words.contains("half of what is sent")).collect::<Vec<_>>()
+    };
+    assert_eq!(of(1_000_000), [""; 0]);
+    let told = of(16_000);
+    assert!(told[0].starts_with("spec: the policy of Server shop/web has some 10"), "{told:?}");
 }

@@ -57,6 +57,10 @@ pub enum Change {
     Apply(Arc<Object>),
     /// The object is gone.
     Delete(ObjectKey),
+    /// The object is gone because the definition of its kind is. Nobody decided about the object
+    /// itself, so it stays in force until another object of its name is applied, its Namespace is
+    /// gone, or an administrator ends it ([`policy_crds::annotation::END_KEPT_OBJECTS`]).
+    Keep(ObjectKey),
     /// Every kind has been listed completely. Before it, nothing is answered.
     Synced,
 }

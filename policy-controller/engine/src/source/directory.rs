@@ -2,11 +2,13 @@
 //! JSON. A caller that follows a directory keeps a [`Store`] and applies one [`Scan`] after the
 //! other.
 
+mod distinct;
 mod input;
+mod kustomization;
 mod load;
+mod looker;
 mod manifest;
 mod manifest_file;
-mod misspelt;
 mod passed_over;
 mod scan;
 mod store;
@@ -16,6 +18,7 @@ mod tombstone;
 
 pub use input::{Manifests, names};
 pub use load::{DirectoryContents, apply_scan, load, load_linting};
+pub use looker::{Look, Looker};
 pub use manifest::{Lint, Remark};
 pub use manifest_file::ManifestFile;
 pub use scan::{Scan, scan};

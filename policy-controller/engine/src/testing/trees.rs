@@ -8,7 +8,7 @@ mod world;
 
 pub use oracle::{Claim, Fewer, claims, may_answer, without_a_holder, without_idle_roots};
 pub use properties::{
-    Permitted, check, claims_are_those_of_the_objects, contained, permitted,
+    Permitted, check, claims_are_those_of_the_objects, contained, less_is_the_rest, permitted,
     routes_leave_hosts_to_their_owners,
 };
 pub use world::{ANSWERED_HOSTS, HOSTS, NAMESPACES, PATHS, SERVERS, World};

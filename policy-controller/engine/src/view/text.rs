@@ -17,6 +17,9 @@ impl PolicyView {
         if !self.informational_headers {
             lines.push("headers    no informational headers".to_owned());
         }
+        if self.reuse_without_body {
+            lines.push("upstream   used again after requests without a body alone".to_owned());
+        }
         lines.extend(self.rate_limits.iter().map(|limit| format!("limit      {limit}")));
         lines.extend(self.effects.iter().map(|effect| format!("effect     {effect}")));
         for exemption in &self.exemptions {

@@ -5,6 +5,8 @@ use policy_core::{
     Connection, Decision, Identity, RequestView, ServerPolicy, Tls, WorkloadKey, naive,
 };
 use policy_crds::Object;
+use policy_engine::config::Limits;
+use policy_engine::source::directory::{Manifests, load_linting};
 use policy_engine::{Compiled, ControllerConfig, compile_objects};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -83,6 +85,17 @@ pub(crate) fn objects(documents: &[&str]) -> Vec<Object> {
         .flat_map(|value| policy_crds::parse_all(&value))
         .map(|object| object.unwrap())
         .collect()
+}
+
+/// The objects of these files, which nothing was read from before.
+pub(crate) fn read_files(files: &[&str]) -> Vec<Object> {
+    let input = |(number, text): (usize, &&str)| Manifests::Text {
+        name: format!("{number}.yaml").into(),
+        bytes: text.as_bytes().into(),
+    };
+    let inputs: Vec<Manifests> = files.iter().enumerate().map(input).collect();
+    let found = load_linting(&inputs, Limits::default(), None).unwrap();
+    found.objects.iter().map(|object| Object::clone(object)).collect()
 }
 
 pub(crate) fn compiled(documents: &[&str]) -> Compiled {

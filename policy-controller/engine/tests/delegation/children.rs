@@ -36,8 +36,14 @@ pub(super) fn compiled(documents: &[&str]) -> Compiled {
 
 /// The object whose rule permits a request, or the reason why none does.
 pub(super) fn answer(compiled: &Compiled, host: &str, request: &str) -> String {
-    let policy = common::web(compiled, 8080);
-    let facts = &compiled.workloads[&WorkloadKey::pod("shop", "web")].state.facts;
+    answer_at(compiled, "shop", host, request)
+}
+
+/// The same at the pod of a namespace.
+pub(super) fn answer_at(compiled: &Compiled, namespace: &str, host: &str, request: &str) -> String {
+    let key = WorkloadKey::pod(namespace, "web");
+    let policy = compiled.port(&key, common::port(8080)).unwrap();
+    let facts = &compiled.workloads[&key].state.facts;
     let client = "10.9.9.9".parse().unwrap();
     let connection = Connection { client, tls: Tls::Absent, facts };
     let headers = http::HeaderMap::new();
@@ -81,7 +87,8 @@ fn a_claim_on_one_host_takes_expressions_from_a_child_there_alone() {
     let expression = "{path: {type: RegularExpression, value: '/v[0-9]+'}}, {path: {value: /p}}";
     let route = child("HTTPRoute", "h", "a.io, b.io", expression);
     let other = root("other", "fqdn: b.io", "{match: /x, serve: {}}")
-        .replace("namespace: shop", "namespace: strange");
+        .replace("namespace: shop", "namespace: strange")
+        .replace("2026-01-01", "2025-01-01");
     let admission = "apiVersion: portcullis.dev/v1alpha1\nkind: RouteAdmissionPolicy\n\
                      metadata: {name: default}\nspec: {namespaceOwnership: InterNamespaceAllowed}";
     let server = open("HTTP/1");

@@ -10,7 +10,7 @@ use policy_engine::{Compiled, ControllerConfig, compile_objects};
 use std::sync::Arc;
 
 /// A RouteAdmissionPolicy that allows wildcards.
-fn admission(ownership: &str) -> String {
+pub(super) fn admission(ownership: &str) -> String {
     format!(
         "apiVersion: portcullis.dev/v1alpha1\nkind: RouteAdmissionPolicy\n\
          metadata: {{name: default}}\n\
@@ -75,9 +75,9 @@ fn a_wildcard_hostname_consents_to_every_host_that_it_covers() {
     }
 }
 
-/// The route's exact name was refused, and its wildcard took the same host.
+/// The route's exact name was refused, and its wildcard took the same host; then one name took the wildcard.
 #[test]
-fn the_status_of_a_route_that_lost_a_wildcard_names_no_host_of_others() {
+fn a_route_loses_the_names_below_its_wildcard_that_others_claimed_and_its_status_names_none() {
     let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
                  metadata: {name: h, namespace: shop}\nspec:\n  hostnames: ['*.secret.io']\n\
                  \x20 parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]\n\
@@ -86,12 +86,11 @@ fn the_status_of_a_route_that_lost_a_wildcard_names_no_host_of_others() {
     let alone = compiled(&[&server, route]);
     assert_eq!(answer(&alone, "x.secret.io", "GET /"), "h");
     let beside = compiled(&[&server, route, &stranger("x.secret.io")]);
-    for host in ["x.secret.io", "y.secret.io"] {
-        assert_eq!(answer(&beside, host, "GET /"), "not_delegated");
-    }
+    assert_eq!(answer(&beside, "x.secret.io", "GET /"), "not_delegated");
+    assert_eq!(answer(&beside, "y.secret.io", "GET /"), "h");
     let told = beside.conditions.iter().filter(|(key, _)| &*key.name == "h");
     let told: Vec<_> = told.flat_map(|(_, own)| own.iter().map(ToString::to_string)).collect();
-    assert!(told.iter().any(|one| one.contains("HostAlreadyClaimed")), "{told:?}");
+    assert!(told.iter().any(|one| one.contains("claimed hosts below a wildcard")), "{told:?}");
     assert!(told.iter().all(|one| !one.contains("x.secret")), "{told:?}");
     // A route of the same namespace, or where hosts are shared, has it.
     let own = stranger("x.secret.io").replace("namespace: strange", "namespace: shop");
@@ -196,4 +195,127 @@ fn a_claim_without_a_time_is_after_those_that_are_in_force() {
     let compiled = compiled(&[&old]);
     let known = ObjectKey { namespace: "strange".into(), ..key("hidden") };
     assert_eq!(compiled.delegation_state(&known).claims[0].after, None);
+}
+
+/// A root took the names by which another namespace's Services are called: its alias was inactive, and
+/// calls by the Service's own name were denied.
+#[test]
+fn names_of_services_of_another_namespace_cannot_be_claimed() {
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n\
+                   spec: {ports: [{port: 80}]}";
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}";
+    let state = |host: &str, more: &[&str]| {
+        let stranger = stranger(&format!("'{host}'"));
+        let admission = admission("Strict");
+        let compiled = compiled(&[&[&*stranger, &*admission], more].concat());
+        let claims = compiled.claims_on(&HostPattern::parse(host));
+        claims.claims.first().map(|claim| claim.is_active())
+    };
+    for host in [
+        "web.shop.svc",
+        "web.shop.svc.cluster.local",
+        "pod.web.shop.svc.cluster.local",
+        "*.shop.svc",
+        "*.web.shop.svc.cluster.local",
+        "*.svc.cluster.local",
+        "*.cluster.local",
+        "*.local",
+        "*.svc",
+    ] {
+        assert_eq!(state(host, &[]), Some(false), "{host}");
+    }
+    for host in ["web.strange.svc", "web.strange.svc.cluster.local", "*.strange.svc", "a.shop.io"] {
+        assert_eq!(state(host, &[]), Some(true), "{host}");
+    }
+    assert_eq!(state("web.shop", &[]), Some(true), "it may be a name of the outside");
+    assert_eq!(state("web.shop", &[service]), Some(false));
+    assert_eq!(state("other.shop", &[service]), Some(true));
+    assert_eq!(state("*.shop", &[]), Some(true));
+    assert_eq!(state("*.shop", &[namespace]), Some(false));
+    // Who claimed a name before there was such a Service keeps it.
+    let dated = |value: &str, time: &str| {
+        value.replace("metadata: {", &format!("metadata: {{creationTimestamp: '{time}', "))
+    };
+    for (time, active) in [("2025-01-01T00:00:00Z", false), ("2027-01-01T00:00:00Z", true)] {
+        assert_eq!(state("web.shop", &[&dated(service, time)]), Some(active), "{time}");
+    }
+    let own = root("own", "fqdn: web.shop.svc", "{match: /, serve: {}}");
+    let answered = compiled(&[&open("HTTP/1"), &own, &stranger("web.shop.svc")]);
+    assert_eq!(answer(&answered, "web.shop.svc", "GET /"), "own");
+    let told = answered.conditions.iter().filter(|(key, _)| &*key.name == "hidden");
+    let told: Vec<_> = told.flat_map(|(_, own)| own.iter().map(ToString::to_string)).collect();
+    assert!(told[0].starts_with("Accepted=False (ServiceOfAnotherNamespace)"), "{told:?}");
+}
+
+/// The message said that somebody holds the wildcard, which nobody did.
+#[test]
+fn a_wildcard_root_is_told_which_name_below_keeps_it_from_its_claim() {
+    let wide =
+        root("wide", "fqdn: '*.io'", "{match: /, serve: {}}").replace("2026-01-01", "2026-05-01");
+    let compiled = compiled(&[&open("HTTP/1"), &wide, &stranger("x.io"), &admission("Strict")]);
+    let told = compiled.conditions.iter().filter(|(key, _)| &*key.name == "wide");
+    let told: Vec<_> = told.flat_map(|(_, own)| own.iter().map(ToString::to_string)).collect();
+    assert_eq!(
+        told[0],
+        "Accepted=False (HostAlreadyClaimed): a root in another namespace holds x.io, which overlaps \
+         with *.io, and claimed it earlier"
+    );
+}
+
+/// A later claim on a path inside of an earlier one closed it on the pods of the earlier owner.
+#[test]
+fn a_claim_takes_no_path_from_the_pods_of_an_earlier_owner() {
+    let pods = [common::POD, &open("HTTP/1")].map(str::to_owned);
+    let strange = pods.clone().map(|text| text.replace("namespace: shop", "namespace: strange"));
+    let own = |routes: &str| root("own", "fqdn: a.io", routes);
+    let dated = |object: String, day: &str| object.replace("2026-01-01", day);
+    let later = |day: &str, routes: &str| {
+        let root =
+            root("later", "fqdn: a.io", routes).replace("namespace: shop", "namespace: strange");
+        dated(root, day)
+    };
+    let answers = |own: &str, other: &str| {
+        let admission = admission("InterNamespaceAllowed");
+        let all =
+            [&pods[..], &strange[..], &[own.to_owned(), other.to_owned(), admission]].concat();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let compiled = common::compiled(&all);
+        let requests = ["GET /", "GET /login", "GET /login/x", "GET /login/mine"];
+        let shop = requests.map(|request| answer(&compiled, "a.io", request));
+        let strange = requests
+            .map(|request| super::children::answer_at(&compiled, "strange", "a.io", request));
+        (shop, strange, compiled)
+    };
+    let closed = "not_delegated".to_owned();
+    let (first, login) = ("{match: /, serve: {}}", "{match: /login, serve: {}}");
+    let (shop, strange, compiled) = answers(&own(first), &later("2026-02-01", login));
+    assert_eq!(shop, ["own"; 4].map(str::to_owned));
+    assert_eq!(strange[0], closed);
+    assert_eq!(&strange[1..], ["later"; 3].map(str::to_owned));
+    for name in ["own", "later"] {
+        let told = compiled.conditions.iter().filter(|(key, _)| &*key.name == name);
+        let told: Vec<_> = told.flat_map(|(_, own)| own.iter().map(ToString::to_string)).collect();
+        assert!(
+            told[0].starts_with("Accepted=True (Accepted): a.io /")
+                && told[0].contains("is shared"),
+            "{told:?}"
+        );
+    }
+    // Of an earlier claim the path is closed, as it always was; so is one inside of a later one that the
+    // namespace itself handed to others.
+    let (shop, strange, _) = answers(&own(first), &later("2025-02-01", login));
+    assert_eq!(shop, ["own", &closed, &closed, &closed].map(str::to_owned));
+    assert_eq!(&strange[1..], ["later"; 3].map(str::to_owned));
+    let mine = format!("{first}, {{match: /login/mine, delegate: {{name: nobody}}}}");
+    let (shop, ..) = answers(&own(&mine), &later("2026-02-01", login));
+    assert_eq!(shop, ["own", "own", "own", &closed].map(str::to_owned));
+    // An HTTPRoute of the earlier owner goes on matching inside of the later claim.
+    let route = super::children::child("HTTPRoute", "h", "a.io", "{path: {value: /login}}")
+        .replace("name: www}", "name: own}");
+    let hands = own("{match: /, delegate: {kind: HTTPRoute, name: h}}");
+    let both = format!("{route}\n---\n{hands}");
+    let (shop, ..) = answers(&both, &later("2026-02-01", login));
+    assert_eq!(shop, [&closed, "h", "h", "h"].map(str::to_owned));
+    let (shop, ..) = answers(&both, &later("2025-02-01", login));
+    assert_eq!(shop, [&closed; 4].map(|word| word.to_owned()));
 }

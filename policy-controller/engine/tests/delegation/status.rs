@@ -308,7 +308,10 @@ fn rules_that_others_have_count_for_the_bound_of_a_tree() {
         }
     }
     let rules = rules(&common::compiled(&[&text]), "shop", "www");
-    assert_eq!(rules, ["/d0 Delegated -", "/d1 Delegated -", "/d2 Delegated TooLarge"]);
+    assert_eq!(
+        rules,
+        ["/d0 Delegated TooLarge", "/d1 Delegated TooLarge", "/d2 Delegated TooLarge"]
+    );
 }
 
 /// The newest was the one that was left out, and refusals came before connections.
@@ -356,4 +359,30 @@ fn the_status_shows_connections_then_the_last_parents_that_are_lost_then_refusal
     expected.extend((5..20).rev().map(|number| format!("orphaned old{number:02}")));
     expected.push("rejected a".to_owned());
     assert_eq!(told, expected);
+}
+
+/// The owner was told that the object, its grant or its consent is missing, of which none was.
+#[test]
+fn a_child_that_consents_to_a_name_below_a_wildcard_alone_is_told_so_and_its_delegator_too() {
+    let owner = root(
+        "fqdn: '*.q.io', targetRef: {group: policy.linkerd.io, kind: Server, name: web}",
+        "{match: /, serve: {}}, {match: /m, delegate: {name: m, namespace: team}}",
+    );
+    let child =
+        inbound("team", "m", "delegatedFrom: [{fqdn: foo.q.io}], routes: [{match: /m, serve: {}}]");
+    let (server, grant) = (server("web", "HTTP/1"), grant("portcullis.dev", "InboundRoute"));
+    let admission = super::hosts::admission("Strict");
+    let compiled = compiled(&[&server, &owner, &child, &grant, &admission]);
+    let words = "InboundRoute team/m consents to foo.q.io alone, and *.q.io is handed down as a whole: \
+                 list *.q.io in its delegatedFrom, or claim foo.q.io by a root of its own";
+    for (namespace, name) in [("shop", "www"), ("team", "m")] {
+        let told = &compiled.conditions[&key(namespace, name)];
+        assert!(told.iter().any(|one| one.message.contains(words)), "{told:?}");
+    }
+    let state = compiled.delegation_state(&key("team", "m"));
+    let rejected = state.delegations.iter().find_map(|entry| match entry {
+        DelegationEntry::Rejected { reason, .. } => Some(reason.as_str()),
+        DelegationEntry::Connected { .. } | DelegationEntry::Orphaned { .. } => None,
+    });
+    assert_eq!(rejected, Some("NotPermitted"));
 }

@@ -398,3 +398,54 @@ fn an_address_that_a_slice_calls_a_pods_waits_for_pods_as_new_as_the_slice() {
     let found = Destination::Workload(meshed("10.42.0.1:8080"));
     assert_eq!(now(), (found, false));
 }
+
+/// A writer of slices would keep clients from an address for good otherwise.
+#[test]
+fn a_slice_that_is_written_again_is_waited_for_once() {
+    let versioned = |value, version: u64| {
+        with(value, json!({"metadata": {"resourceVersion": version.to_string()}}))
+    };
+    let named = |version| versioned(slice("web", "pods", json!([of_pod("10.42.0.1")])), version);
+    // The history counts its own versions: each batch is one.
+    let mut history = world(&[named(4), pod("other", "10.42.0.9")]);
+    let asked = question("10.42.0.1:8080", &DestinationScope::All);
+    let followed = history.follow_destination(&asked).unwrap();
+    let is_pending = || followed.current().is_pending;
+    assert!(is_pending());
+    let mut apply = |value: Value| history.apply(vec![Ok(object(&value))]);
+    for version in [90, 91, 92] {
+        apply(named(version));
+    }
+    assert!(is_pending(), "no newer pods yet");
+    apply(pod("other", "10.42.0.8"));
+    assert!(!is_pending(), "pods of the first statement");
+    apply(named(93));
+    assert!(!is_pending(), "it says nothing new");
+    apply(versioned(slice("web", "pods", json!([])), 94));
+    apply(named(95));
+    assert!(is_pending(), "it had taken it back");
+    apply(versioned(slice("web", "pods", json!([])), 96));
+    assert!(!is_pending(), "it says so no more");
+}
+
+#[test]
+fn pods_that_come_cost_the_addresses_that_slices_call_a_pods_nothing() {
+    let addresses: Vec<String> = (1..=100).map(|last| format!("10.42.7.{last}")).collect();
+    let endpoints = addresses.iter().map(|address| of_pod(address)).collect();
+    let named =
+        with(slice("web", "pods", endpoints), json!({"metadata": {"resourceVersion": "3"}}));
+    let mut history = world(&[named, pod("other", "10.42.0.9")]);
+    let follow = |address: &String| {
+        let asked = question(&format!("{address}:8080"), &DestinationScope::All);
+        history.follow_destination(&asked).unwrap()
+    };
+    let followed: Vec<_> = addresses.iter().map(follow).collect();
+    let mut cost = |address: &str| {
+        let before = history.effort().1;
+        history.apply(vec![Ok(object(&pod("other", address)))]);
+        history.effort().1 - before
+    };
+    let costs = ["10.42.0.1", "10.42.0.2", "10.42.0.3"].map(&mut cost);
+    assert!(costs[0] < 10 && costs[2] < 10 && costs[1] >= 100, "{costs:?}");
+    assert!(followed.iter().all(|answer| !answer.current().is_pending));
+}

@@ -353,3 +353,27 @@ fn what_somebody_else_follows_is_closed_last_and_followed_again() {
     let refused = history.follow_destination_of(&asked(20), client("many")).map(|_| ());
     assert_eq!(refused, Err(LookupError::TooManyDestinations));
 }
+
+/// A client that holds half as much as the largest lost what it followed when that one gave way.
+#[test]
+fn who_follows_what_another_gives_up_has_its_place() {
+    let mut config = ControllerConfig::default();
+    config.limits.destinations = 8;
+    let mut history = world_of(&config, &[pod("a", "10.42.0.1")]);
+    let client =
+        |name: &str| DestinationClient { group: name.into(), address: [10, 0, 0, 1].into() };
+    let asked = |number: u16| question(&format!("10.9.0.1:{number}"), &DestinationScope::All);
+    let mut follow = |name: &str, number: u16| {
+        history.follow_destination_of(&asked(number), client(name)).map(|latest| (number, latest))
+    };
+    let many: Vec<_> = (1..=5).map(|number| follow("many", number).unwrap()).collect();
+    let own: Vec<_> = (6..=8).map(|number| follow("half", number).unwrap()).collect();
+    let shared: Vec<_> = (1..=5).map(|number| follow("half", number).unwrap()).collect();
+    let of_new = follow("new", 20).unwrap();
+    let lost = shared.iter().filter(|(_, receiver)| receiver.is_closed());
+    let lost: Vec<u16> = lost.map(|(number, _)| *number).collect();
+    assert_eq!(lost.len(), 2, "half of what it holds more");
+    let again: Vec<_> = lost.iter().map(|number| follow("half", *number).map(|_| ())).collect();
+    assert_eq!(again, [Ok(()), Ok(())]);
+    drop((many, own, of_new));
+}

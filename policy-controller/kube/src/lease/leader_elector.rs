@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use policy_engine::Inventory;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,6 +78,7 @@ pub struct LeaderElector {
     until: Arc<AtomicU64>,
     origin: Instant,
     metrics: LeaseMetrics,
+    inventory: Option<watch::Receiver<Option<Arc<Inventory>>>>,
     failing: bool,
 }
 
@@ -97,9 +99,17 @@ impl LeaderElector {
             until: until.clone(),
             origin,
             metrics: LeaseMetrics::default(),
+            inventory: None,
             failing: false,
         };
         (lease, Leadership { leading: receiver, until, origin })
+    }
+
+    /// Records the kinds in use in the Lease, with each renewal. Before they are known, the record
+    /// stays as it is.
+    #[must_use]
+    pub fn with_inventory(self, inventory: watch::Receiver<Option<Arc<Inventory>>>) -> Self {
+        Self { inventory: Some(inventory), ..self }
     }
 
     /// Handles on its metrics.
@@ -176,6 +186,9 @@ impl LeaderElector {
         record: LeaderElectionRecord,
     ) -> Result<(), kube::Error> {
         record::write(&mut object, &record);
+        if let Some(inventory) = self.inventory.as_ref().and_then(|known| known.borrow().clone()) {
+            record::write_kinds(&mut object, &inventory.kinds);
+        }
         let requested_at = self.now();
         match self.api.replace(&self.settings.name, &PostParams::default(), &object).await {
             Ok(written) => {

@@ -4,8 +4,32 @@ use super::decision::LeaderElectionRecord;
 use super::settings::LeaseSettings;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use std::collections::BTreeMap;
+use policy_crds::Kind;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+/// The annotation of the Lease that names the custom kinds in use, `plural.group` separated by
+/// commas: a replica that starts without the definition of one of them is not ready.
+pub const KINDS_IN_USE: &str = "portcullis.dev/kinds-in-use";
+
+/// The kinds that the value of [`KINDS_IN_USE`] names.
+pub(crate) fn kinds_of(value: &str) -> BTreeSet<Kind> {
+    let names: BTreeSet<&str> = value.split(',').map(str::trim).collect();
+    let custom = Kind::ALL.into_iter().filter(|kind| kind.is_custom());
+    custom.filter(|kind| names.contains(definition_of(*kind).as_str())).collect()
+}
+
+/// Name of the definition of a kind.
+fn definition_of(kind: Kind) -> String {
+    format!("{}.{}", kind.plural(), kind.group())
+}
+
+/// Writes the kinds in use.
+pub(super) fn write_kinds(lease: &mut Lease, kinds: &BTreeSet<Kind>) {
+    let names: Vec<String> = kinds.iter().map(|kind| definition_of(*kind)).collect();
+    let annotations = lease.metadata.annotations.get_or_insert_with(BTreeMap::new);
+    annotations.insert(KINDS_IN_USE.to_owned(), names.join(","));
+}
 
 /// A Lease without a holder.
 pub(super) fn object(settings: &LeaseSettings) -> Lease {

@@ -4,6 +4,7 @@
 //! `Retry-After`, does not bound the length of a line, and yields one event at a time, where events
 //! that arrive together are one change.
 
+use crate::lease::KINDS_IN_USE;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
@@ -51,6 +52,11 @@ pub(super) enum ApiError {
         /// The kind.
         kind: Kind,
     },
+    /// The API server does not serve a kind that was in use.
+    Lost {
+        /// The kind.
+        kind: Kind,
+    },
 }
 
 impl ApiError {
@@ -84,7 +90,8 @@ impl ApiError {
             Self::Unreachable(_)
             | Self::Malformed(_)
             | Self::TimedOut(_)
-            | Self::NotServed { .. } => None,
+            | Self::NotServed { .. }
+            | Self::Lost { .. } => None,
         }
     }
 
@@ -135,7 +142,8 @@ impl ApiError {
             Self::Unreachable(_)
             | Self::Malformed(_)
             | Self::TimedOut(_)
-            | Self::NotServed { .. } => None,
+            | Self::NotServed { .. }
+            | Self::Lost { .. } => None,
         }
     }
 
@@ -144,7 +152,9 @@ impl ApiError {
         match self {
             Self::Refused { code: 401, .. } => "unauthorized",
             Self::Refused { code: 403, .. } => "forbidden",
-            Self::Refused { code: 404, .. } | Self::NotServed { .. } => "not_found",
+            Self::Refused { code: 404, .. } | Self::NotServed { .. } | Self::Lost { .. } => {
+                "not_found"
+            }
             Self::Refused { code: 410, .. } => "gone",
             Self::Refused { code: 429, .. } => "too_many_requests",
             Self::Refused { .. } => "refused",
@@ -168,6 +178,15 @@ impl fmt::Display for ApiError {
             Self::Malformed(error) => write!(f, "the API server sent {error}"),
             Self::TimedOut(after) => {
                 write!(f, "nothing received from the API server for {} s", after.as_secs())
+            }
+            Self::Lost { kind } => {
+                let (plural, group) = (kind.plural(), kind.group());
+                write!(
+                    f,
+                    "the definition of {plural}.{group} is gone, whose objects were in use when this \
+                     replica started: restore it; or, if they are to end, remove the annotation \
+                     {KINDS_IN_USE} from the Lease and restart the controller"
+                )
             }
             Self::NotServed { kind } => {
                 let versions = kind.versions().join(", ");

@@ -18,6 +18,7 @@ use policy_engine::source::{
     Change, Diagnostic, Health, Source, SourceContext, SourceError, WatchKey,
 };
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinSet;
@@ -88,7 +89,19 @@ impl PendingSource {
         }
         let Self { api, config, watch_status, metrics } = self;
         let diagnostics = channel::Sender::new(Arc::from([]));
-        KubernetesSource { epoch, lease, names, api, config, watch_status, metrics, diagnostics }
+        let in_use = lease.as_ref().map(EpochLease::kinds_in_use).unwrap_or_default();
+        let in_use = Arc::new(in_use);
+        KubernetesSource {
+            epoch,
+            lease,
+            in_use,
+            names,
+            api,
+            config,
+            watch_status,
+            metrics,
+            diagnostics,
+        }
     }
 
     /// Reads the epoch, and the Lease if it names it. Fails only where a retry may help.
@@ -123,6 +136,8 @@ pub struct KubernetesSource {
     epoch: Arc<str>,
     /// The Lease, if it names the epoch.
     lease: Option<EpochLease>,
+    /// The kinds that the Lease says are in use.
+    in_use: Arc<BTreeSet<Kind>>,
     names: EpochObjects,
     api: Api,
     config: KubernetesConfig,
@@ -159,6 +174,7 @@ impl KubernetesSource {
             page_size: self.config.page_size,
             idle_timeout: self.config.freshness.idle_timeout(),
             latest_versions,
+            in_use: self.in_use.clone(),
         };
         let mut tasks = JoinSet::new();
         for (index, (key, optional)) in self.config.watches().into_iter().enumerate() {

@@ -3,8 +3,11 @@
 //! versions.
 
 use super::api::{Api, ApiError};
+use crate::lease::{KINDS_IN_USE, kinds_of};
+use policy_crds::Kind;
 use policy_engine::epoch;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -50,6 +53,13 @@ impl EpochLease {
         let counter = counter.and_then(|counter| counter.parse().ok()).unwrap_or_default();
         let version = text("/metadata/resourceVersion").and_then(|version| version.parse().ok());
         Ok(Self { uid: uid(&object)?, counter, version, object })
+    }
+
+    /// The custom kinds that it says are in use.
+    pub(super) fn kinds_in_use(&self) -> BTreeSet<Kind> {
+        let pointer = format!("/metadata/annotations/{}", KINDS_IN_USE.replace('/', "~1"));
+        let value = self.object.pointer(&pointer).and_then(Value::as_str);
+        value.map(kinds_of).unwrap_or_default()
     }
 
     /// The epoch that it names.

@@ -132,15 +132,16 @@ impl PendingBatch {
         std::mem::take(&mut self.batch)
     }
 
-    /// Drops all changes of an object but the last: consumers never see the states between the first
-    /// and the last of a batch. A batch that waits for long holds no object twice.
+    /// Drops all changes of an object but the last, and those that keep it: consumers never see the states
+    /// between the first and the last of a batch. A batch that waits for long holds no object twice.
     fn compact(&mut self) {
         let mut seen = HashSet::new();
         let changes = std::mem::take(&mut self.batch.changes).into_iter().rev();
         let last = changes.filter(|change| match change {
             Change::Apply(object) => seen.insert(object.meta.key.clone()),
             Change::Delete(key) => seen.insert(key.clone()),
-            Change::Synced => true,
+            // What is kept is what came before it.
+            Change::Keep(_) | Change::Synced => true,
         });
         self.batch.changes = last.collect();
         self.batch.changes.reverse();

@@ -102,7 +102,18 @@ const RECORDED_STATUS: FieldMask = only(&[
         only(&[("reason", FieldMask::All), ("status", FieldMask::All), ("type", FieldMask::All)]),
     ),
     ("delegationStatuses", FieldMask::All),
+    (
+        "parents",
+        FieldMask::Each(&only(&[
+            ("conditions", FieldMask::Each(&ATTACHED)),
+            ("controllerName", FieldMask::All),
+            ("parentRef", FieldMask::All),
+        ])),
+    ),
 ]);
+
+/// A condition of a route, of which the times of its hostnames are read back.
+const ATTACHED: FieldMask = only(&[("message", FieldMask::All), ("type", FieldMask::All)]);
 
 const POLICY_AND_STATUS: FieldMask = FieldMask::Fields {
     named: &[("metadata", METADATA), ("status", RECORDED_STATUS)],

@@ -24,7 +24,7 @@ impl UnreadableObjects {
         for change in changes {
             let (key, error) = match change {
                 Change::Apply(object) => (&object.meta.key, error_of(object)),
-                Change::Delete(key) => (key, None),
+                Change::Delete(key) | Change::Keep(key) => (key, None),
                 Change::Synced => continue,
             };
             match error {

@@ -15,16 +15,18 @@
 
 use super::api::{self, Api, ApiError, Lines};
 use super::backoff::{Backoff, jittered};
-use super::decode::{self, KindVersion, ListPage, Version, WatchEvent};
+use super::custom_definition::CustomDefinition;
+use super::decode::{self, KindVersion, Version, WatchEvent};
 use super::discover::discover;
 use super::latest_versions::LatestVersions;
 use super::metrics::WatchMetrics;
+use super::pages;
 use super::pending_batch::WatchUpdate;
 use super::unreadable::UnreadableObjects;
 use super::watch_status::WatchStatus;
 use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::source::{Change, WatchKey};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -40,16 +42,9 @@ const REDISCOVER_INTERVAL: Duration = Duration::from_secs(15);
 /// it for a moment.
 const ABSENCE_GRACE: Duration = Duration::from_secs(3);
 
-/// Number of immediate restarts of a list whose continue token expired.
-const MAX_LIST_RESTARTS: u32 = 3;
-
 /// A watch that ends sooner counts as a failure, so that a server that ends every watch at once is
 /// backed off.
 const MIN_WATCH_DURATION: Duration = Duration::from_secs(5);
-
-/// Most EndpointSlices of a page, which is held as a whole: whoever writes one may give it a thousand
-/// endpoints.
-const MAX_SLICES: u32 = 50;
 
 /// The context that all watches share.
 #[derive(Clone, Debug)]
@@ -70,6 +65,8 @@ pub(super) struct WatchContext {
     pub(super) idle_timeout: Duration,
     /// The latest versions that have been read.
     pub(super) latest_versions: Arc<LatestVersions>,
+    /// The kinds that were in use when this process started.
+    pub(super) in_use: Arc<BTreeSet<Kind>>,
 }
 
 /// One watch.
@@ -80,6 +77,10 @@ pub(super) struct Watch {
     key: WatchKey,
     optional: bool,
     keys: HashSet<ObjectKey>,
+    /// The uid of their definition, if known.
+    definition: Option<Arc<str>>,
+    /// True if it was ever listed completely, or found absent.
+    listed: bool,
     unreadable: UnreadableObjects,
     resource: Option<KindVersion>,
     /// The version to resume from; `None` if it has to be listed.
@@ -99,6 +100,8 @@ impl Watch {
             key,
             optional,
             keys: HashSet::new(),
+            definition: None,
+            listed: false,
             unreadable: UnreadableObjects::default(),
             resource: None,
             last_version: None,
@@ -178,6 +181,7 @@ impl Watch {
                 self.absent = false;
                 Ok(())
             }
+            None if self.is_awaited() => Err(ApiError::Lost { kind }),
             None if self.optional => {
                 self.mark_absent(refresh).await;
                 Ok(())
@@ -186,9 +190,17 @@ impl Watch {
         }
     }
 
-    /// Deletes the objects of an absent kind, and waits until the next discovery.
+    /// True if this process has never listed the kind, which other replicas had in use: without its
+    /// objects, policies would open.
+    fn is_awaited(&self) -> bool {
+        !self.listed && self.shared.in_use.contains(&self.key.kind)
+    }
+
+    /// Keeps the objects of an absent kind, and waits until the next discovery.
     async fn mark_absent(&mut self, refresh: u64) {
-        let changes = self.keys.drain().map(Change::Delete).collect();
+        let changes: Vec<Change> = self.keys.drain().map(Change::Keep).collect();
+        self.report_kept(&changes);
+        (self.listed, self.definition) = (true, None);
         self.absent = true;
         (self.last_version, self.since) = (None, refresh);
         self.backoff.reset();
@@ -205,6 +217,11 @@ impl Watch {
     async fn list(&mut self, resource: &KindVersion) -> Result<(), ApiError> {
         let refresh = *self.shared.refresh.borrow_and_update();
         let before = self.shared.latest_versions.get(refresh, self.key.kind);
+        let definition = CustomDefinition::read(&self.shared.api, &self.key).await;
+        if self.is_awaited() && definition.is_terminating() {
+            self.resource = None;
+            return Err(ApiError::Lost { kind: self.key.kind });
+        }
         let (objects, version) = self.list_pages(resource).await?;
         if let Some((number, before)) = version.number().zip(before)
             && number < before
@@ -214,11 +231,20 @@ impl Watch {
         }
         self.since = refresh;
         self.shared.metrics.listed(&self.key, !self.keys.is_empty());
-        let changes = replace(&mut self.keys, objects);
+        let mut changes = replace(&mut self.keys, objects);
+        let latest = self.keep_lost(&mut changes).await.unwrap_or(definition);
+        self.listed = true;
+        // An earlier one would make a loss of each later deletion.
+        self.definition = latest.uid().cloned();
         self.shared.watch_status.note_listed(&self.key);
         self.send(changes, Some(&version), Some(refresh)).await;
         self.last_version = Some(version);
         Ok(())
+    }
+
+    async fn list_pages(&self, resource: &KindVersion) -> Result<(Vec<Object>, Version), ApiError> {
+        let WatchContext { api, metrics, page_size, .. } = &self.shared;
+        pages::list((api, metrics), &self.key, resource, *page_size).await
     }
 
     /// Reports a list that is older than what was read before it began. The batcher receives none of
@@ -239,50 +265,6 @@ impl Watch {
         tokio::select! {
             () = sleep(wait) => {}
             _ = self.shared.refresh.changed() => self.shared.refresh.mark_changed(),
-        }
-    }
-
-    /// Lists all pages, from one consistent state.
-    async fn list_pages(&self, resource: &KindVersion) -> Result<(Vec<Object>, Version), ApiError> {
-        let mut restarts = 0_u32;
-        loop {
-            match self.list_pages_once(resource).await {
-                // The continue token expired during the list.
-                Err(failure) if failure.is_gone() && restarts < MAX_LIST_RESTARTS => {
-                    restarts = restarts.saturating_add(1);
-                }
-                listed => return listed,
-            }
-        }
-    }
-
-    async fn list_pages_once(
-        &self,
-        resource: &KindVersion,
-    ) -> Result<(Vec<Object>, Version), ApiError> {
-        let api = &self.shared.api;
-        let size = page_size(resource.kind, self.shared.page_size);
-        let namespace = self.key.namespace.as_deref();
-        let collection = api::collection(resource.kind, resource.version, namespace);
-        let unreadable = |what: &str| ApiError::Malformed(what.to_owned());
-        let (mut objects, mut next, mut first) = (Vec::new(), None, None);
-        loop {
-            let page = api.page(&collection, size, next.as_deref()).await?;
-            let ListPage { objects: more, nameless, version, next: following } =
-                decode::page(resource, &page)?;
-            self.shared.metrics.nameless(&self.key, nameless);
-            objects.extend(more);
-            // All pages are of the state of the first. Only the whole list makes the watch current,
-            // so single pages do not count as activity.
-            first = first.or(version);
-            if following.is_none() {
-                let version = first.ok_or_else(|| unreadable("a list without resourceVersion"))?;
-                return Ok((objects, version));
-            }
-            if following == next {
-                return Err(unreadable("a continue token that leads to itself"));
-            }
-            next = following;
         }
     }
 
@@ -384,11 +366,12 @@ impl Watch {
             match &change {
                 Some(Change::Apply(object)) => _ = self.keys.insert(object.meta.key.clone()),
                 Some(Change::Delete(key)) => _ = self.keys.remove(key),
-                Some(Change::Synced) | None => {}
+                Some(Change::Keep(_) | Change::Synced) | None => {}
             }
             changes.extend(change);
             version = at.or(version);
         }
+        self.keep_lost(&mut changes).await;
         let is_current = version.is_some();
         if let Some(version) = version {
             self.send(changes, Some(&version), None).await;
@@ -400,6 +383,35 @@ impl Watch {
             self.last_version = None;
         }
         failure.map_or(Ok(is_current), Err)
+    }
+
+    /// Keeps objects that were deleted with their definition, which is returned if it was read.
+    async fn keep_lost(&self, changes: &mut [Change]) -> Option<CustomDefinition> {
+        let is_deletion = |change: &Change| matches!(change, Change::Delete(_));
+        if !self.key.kind.is_custom() || !changes.iter().any(is_deletion) {
+            return None;
+        }
+        let definition = CustomDefinition::read(&self.shared.api, &self.key).await;
+        if !definition.shows_loss(self.definition.as_ref()) {
+            return Some(definition);
+        }
+        for change in changes.iter_mut() {
+            if let Change::Delete(key) = change {
+                *change = Change::Keep(key.clone());
+            }
+        }
+        self.report_kept(changes);
+        Some(definition)
+    }
+
+    fn report_kept(&self, changes: &[Change]) {
+        let kept = changes.iter().filter(|change| matches!(change, Change::Keep(_))).count();
+        if kept > 0 {
+            tracing::warn!(
+                watch = %self.key, objects = kept,
+                "the definition of the kind is gone: its objects stay in force"
+            );
+        }
     }
 
     async fn send(&mut self, changes: Vec<Change>, version: Option<&Version>, listed: Option<u64>) {
@@ -418,11 +430,6 @@ impl Watch {
             WatchUpdate { watch, kind, changes, version: number, listed, since, regressed: false };
         let _ = self.shared.updates.send(update).await;
     }
-}
-
-/// The objects of one page of a list.
-pub(super) fn page_size(kind: Kind, configured: u32) -> u32 {
-    if kind == Kind::EndpointSlice { configured.min(MAX_SLICES) } else { configured }
 }
 
 /// True if a version is known to be older than another.

@@ -379,6 +379,7 @@ mod tests {
             status: true,
             reason: Reason::Accepted,
             message: "".into(),
+            hostnames: Vec::new(),
         };
         let conditions = Arc::from([condition]);
         let (generation, uid) = (Some(1), Some("u".into()));

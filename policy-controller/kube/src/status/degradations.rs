@@ -4,6 +4,7 @@
 //! leader repeats no Event.
 
 use super::desired::STOPPED_MATCHING;
+use policy_engine::delegation::OrphanReason;
 use serde_json::Value;
 
 /// The reasons of a conflict with another object. They are reported for new objects too, because
@@ -42,10 +43,29 @@ fn orphaned(before: &Value, after: &Value) -> Vec<Degradation> {
         let same = |of: &&Value| text(of, "namespace") == namespace && text(of, "name") == name;
         connected.iter().copied().find(same)?;
         let reason = text(state, "reason").to_owned();
-        let note = format!("InboundRoute {namespace}/{name} does not delegate to it any more");
+        let parent = format!("InboundRoute {namespace}/{name}");
+        let note = ended_because(&reason, &parent);
         Some(Degradation { reason, note })
     });
     ended.collect()
+}
+
+/// The end of a connection in words, by the reason that the status has.
+fn ended_because(reason: &str, parent: &str) -> String {
+    let known = [
+        (
+            OrphanReason::GrantRevoked,
+            "no ReferenceGrant of its namespace lets {} delegate to it any more",
+        ),
+        (OrphanReason::DelegationRefused, "{} delegates to it, and a rule refuses that now"),
+        (OrphanReason::NotPermitted, "it consents to no delegation by {} any more"),
+        (OrphanReason::ParentRemoved, "{} delegated to it and is gone"),
+        (OrphanReason::ParentInvalid, "{} delegates to it and is invalid"),
+        (OrphanReason::ParentOrphaned, "{} delegates to it and has nothing to hand on any more"),
+        (OrphanReason::RootInactive, "{} delegates to it and lost its claim"),
+    ];
+    let words = known.into_iter().find(|(known, _)| known.as_str() == reason);
+    words.map_or("{} does not delegate to it any more", |(_, words)| words).replace("{}", parent)
 }
 
 fn states<'a>(status: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
@@ -186,7 +206,10 @@ mod tests {
             let found = degradations(&status(before), &status(after), "us");
             found.into_iter().map(|one| format!("{} {}", one.reason, one.note)).collect::<Vec<_>>()
         };
-        let words = ["GrantRevoked InboundRoute prod/one does not delegate to it any more"];
+        let words = [
+            "GrantRevoked no ReferenceGrant of its namespace lets InboundRoute prod/one delegate to it any \
+             more",
+        ];
         let both = [connected("one"), connected("two")];
         assert_eq!(reported(&both, &[connected("two"), orphaned("one")]), words);
         assert_eq!(reported(&[orphaned("one")], &[orphaned("one")]), NONE);

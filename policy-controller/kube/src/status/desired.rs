@@ -3,8 +3,10 @@
 
 use super::message::bounded;
 use foldhash::fast::FixedState;
-use policy_crds::ObjectKey;
-use policy_engine::conditions::{ConditionKind, ObjectCondition, PROXY_UNSUPPORTED};
+use policy_crds::{HOSTNAMES_ATTACHED, ObjectKey};
+use policy_engine::conditions::{
+    AttachedHostname, ConditionKind, ObjectCondition, PROXY_UNSUPPORTED,
+};
 use policy_engine::desired_conditions::{DesiredConditions, StatusFields};
 use policy_engine::programmed::{COMPATIBLE_PROXIES, NOWHERE, Programmed, ProgrammedAt};
 use policy_engine::unsent::Unsent;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 /// A desired condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DesiredCondition {
-    /// `Accepted`, `ResolvedRefs`, `Programmed` or `ProxyUnsupported`.
+    /// One of [`TYPES`].
     pub(crate) kind: &'static str,
     /// `True`, `False` or `Unknown`.
     pub(crate) status: &'static str,
@@ -25,7 +27,14 @@ pub(crate) struct DesiredCondition {
 }
 
 /// Our condition types. Those of other controllers are preserved.
-pub const TYPES: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", PROXY_UNSUPPORTED];
+pub const TYPES: [&str; 6] = [
+    "Accepted",
+    "PartiallyInvalid",
+    "ResolvedRefs",
+    "Programmed",
+    PROXY_UNSUPPORTED,
+    HOSTNAMES_ATTACHED,
+];
 
 /// The desired status about one parent of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +49,8 @@ pub(crate) struct ParentStatus {
     pub(crate) conditions: Vec<DesiredCondition>,
     /// True if the proxy conditions are preserved, because this version has not been counted yet.
     pub(crate) keep: bool,
+    /// The hostnames with which the route is attached to it, if it is a Server of the route's namespace.
+    pub(crate) hostnames: Vec<AttachedHostname>,
 }
 
 /// The desired status of an object.
@@ -53,6 +64,9 @@ pub(crate) struct DesiredStatus {
     pub(crate) conditions: Vec<DesiredCondition>,
     /// True if the proxy conditions are preserved, because this version has not been counted yet.
     pub(crate) keep: bool,
+    /// True while counts may be incomplete and this one is: a condition `Programmed` of this
+    /// generation is preserved.
+    pub(crate) provisional: bool,
     /// The status about each parent of a route, in the order of the references.
     pub(crate) parents: Vec<ParentStatus>,
     /// The fields besides the conditions.
@@ -107,6 +121,7 @@ impl DesiredStatus {
             uid: stated.uid.clone(),
             conditions: Vec::new(),
             keep: programmed.is_none(),
+            provisional: false,
             parents: Vec::new(),
             fields: stated.fields.clone(),
         };
@@ -140,14 +155,25 @@ impl DesiredStatus {
                 && parent.port == condition.port
         });
         match found {
-            Some(parent) => add(&mut parent.conditions, condition),
+            Some(parent) => {
+                parent.hostnames.extend(condition.hostnames.iter().cloned());
+                add(&mut parent.conditions, condition);
+            }
             None => {
                 let (section, port) = (condition.section.clone(), condition.port);
                 let conditions = collect_conditions(std::iter::once(condition));
-                let server = server.clone();
-                self.parents.push(ParentStatus { server, section, port, conditions, keep: false });
+                let (server, hostnames) = (server.clone(), condition.hostnames.clone());
+                let keep = false;
+                let parent = ParentStatus { server, section, port, conditions, keep, hostnames };
+                self.parents.push(parent);
             }
         }
+    }
+
+    /// The same while counts may be incomplete.
+    pub(crate) fn while_incomplete(self) -> Self {
+        let provisional = matches!(self.level(), Level::Partial | Level::Unknown);
+        Self { provisional, ..self }
     }
 
     /// All conditions.
@@ -236,7 +262,7 @@ impl DesiredCondition {
     /// True if an operator should look at it.
     pub(crate) fn is_warning(&self) -> bool {
         match self.kind {
-            PROXY_UNSUPPORTED => true,
+            PROXY_UNSUPPORTED | "PartiallyInvalid" => true,
             "Programmed" => &*self.reason == "Refused",
             _ => {
                 self.status != "True"
@@ -255,9 +281,12 @@ const OVERLAPS: &str = "Overlaps";
 /// The reason of an object that stopped matching without being edited.
 pub(crate) const STOPPED_MATCHING: &str = "StoppedMatching";
 
+/// The reason of the condition that records times of a route.
+pub(crate) const RECORDED: &str = "Recorded";
+
 /// Every reason that the status has besides those of the conditions that it is made from.
-pub const REASONS: [&str; 4] =
-    [ANNOTATIONS_INVALID, PRECEDENCE_DIFFERS, OVERLAPS, STOPPED_MATCHING];
+pub const REASONS: [&str; 5] =
+    [ANNOTATIONS_INVALID, PRECEDENCE_DIFFERS, OVERLAPS, STOPPED_MATCHING, RECORDED];
 
 fn collect_conditions<'a>(
     conditions: impl Iterator<Item = &'a ObjectCondition>,
@@ -275,6 +304,7 @@ fn add(conditions: &mut Vec<DesiredCondition>, condition: &ObjectCondition) {
     let status = if condition.status { "True" } else { "False" };
     let (kind, reason) = match condition.kind {
         ConditionKind::Accepted => ("Accepted", condition.reason.as_str()),
+        ConditionKind::PartiallyInvalid => ("PartiallyInvalid", condition.reason.as_str()),
         ConditionKind::ResolvedRefs => ("ResolvedRefs", condition.reason.as_str()),
         ConditionKind::PrecedenceDiffers => {
             return remark(conditions, PRECEDENCE_DIFFERS, &condition.message);
@@ -334,6 +364,7 @@ mod tests {
             status,
             reason,
             message: message.into(),
+            hostnames: Vec::new(),
         }
     }
 

@@ -187,13 +187,14 @@ fn delegator(parent: &ObjectKey, prefix: Option<&str>) -> Value {
 }
 
 /// The limits of times that count.
-struct Times {
+pub(super) struct Times {
     created: Option<i64>,
     now: Timestamp,
 }
 
 impl Times {
-    fn of(item: &Item, now: Timestamp) -> Self {
+    /// The limits for an object.
+    pub(super) fn of(item: &Item, now: Timestamp) -> Self {
         let created = item.metadata.creation_timestamp.as_deref();
         let created = created.and_then(|created| created.parse::<Timestamp>().ok());
         Self { created: created.map(Timestamp::as_second), now }
@@ -205,13 +206,31 @@ impl Times {
         self.of_claim(recorded, known, None)
     }
 
+    /// True if a time can be one that this project wrote.
+    fn counts(&self, time: i64) -> bool {
+        let latest = self.now.as_second().saturating_add(MAX_SKEW_SECONDS);
+        time <= latest && self.created.is_none_or(|created| time >= created)
+    }
+
+    /// The time since which a route has a hostname, of which the status may have one. One that begins now is
+    /// no earlier than the claims that it is behind, whatever the clock of this leader says.
+    pub(super) fn of_hostname(
+        &self,
+        recorded: Option<i64>,
+        since_created: bool,
+        after: Option<i64>,
+    ) -> i64 {
+        let recorded = recorded.filter(|time| self.counts(*time));
+        let created = self.created.filter(|_| since_created);
+        let now = self.now.as_second();
+        let begun = || self.created.max(after).map_or(now, |floor| floor.max(now));
+        recorded.or(created).unwrap_or_else(begun)
+    }
+
     /// The same of a claim. One that begins now is later than those that are in force: the clock of
     /// this leader may be behind that of the one before, and would give it a host that others hold.
     fn of_claim(&self, recorded: Option<&Value>, known: Option<i64>, after: Option<i64>) -> Value {
-        let counts = |time: i64| {
-            let latest = self.now.as_second().saturating_add(MAX_SKEW_SECONDS);
-            time <= latest && self.created.is_none_or(|created| time >= created)
-        };
+        let counts = |time: i64| self.counts(time);
         let time = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::as_second);
         if let Some(recorded) = recorded
             && recorded.as_str().and_then(time).is_some_and(counts)

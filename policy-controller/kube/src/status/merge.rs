@@ -1,8 +1,10 @@
 //! Merges the current status of an object with the desired one, into what has to be written, if
 //! anything.
 
+mod incomplete_count;
 mod stopped_matching;
 
+use super::attached::with_record;
 use super::desired::{DesiredCondition, DesiredStatus, ParentStatus, TYPES};
 use super::fields::fields;
 use super::item::Item;
@@ -21,7 +23,8 @@ pub(crate) fn status(
     controller: &str,
     now: Timestamp,
 ) -> Option<Value> {
-    let writer = Writer { generation: desired.generation, controller, now };
+    let DesiredStatus { generation, provisional, .. } = *desired;
+    let writer = Writer { generation, provisional, controller, now };
     match kind.spec().status? {
         StatusStyle::Parents => {
             let parents = writer.parents(kind, item, &desired.parents)?;
@@ -87,6 +90,8 @@ fn is_ours(condition: &Value) -> bool {
 
 struct Writer<'a> {
     generation: Option<i64>,
+    /// True if conditions `Programmed` of this generation are preserved.
+    provisional: bool,
     controller: &'a str,
     now: Timestamp,
 }
@@ -118,11 +123,16 @@ impl Writer<'_> {
         rewritten.chain(preserved(current, desired, keep).into_iter().cloned()).collect()
     }
 
-    /// The desired conditions in the light of the current ones (see [`stopped_matching`]).
+    /// The desired conditions in the light of the current ones (see [`stopped_matching`] and
+    /// [`incomplete_count`]).
     fn desired(&self, current: &[Value], desired: &[DesiredCondition]) -> Vec<DesiredCondition> {
         let before = |condition: &DesiredCondition| of_type(current, condition.kind);
         let seen = |condition: &DesiredCondition| {
-            stopped_matching::condition(before(condition), condition, self.generation)
+            let (before, generation) = (before(condition), self.generation);
+            let former = self
+                .provisional
+                .then(|| incomplete_count::condition(before, condition, generation));
+            former.flatten().or_else(|| stopped_matching::condition(before, condition, generation))
         };
         desired
             .iter()
@@ -180,6 +190,8 @@ impl Writer<'_> {
                 changed = true;
                 continue;
             };
+            let written = Some(array(entry, "conditions"));
+            let about = &with_record(item, about, written, self.now);
             let conditions =
                 self.conditions(array(entry, "conditions"), &about.conditions, about.keep);
             if conditions.is_none() && entry.get("parentRef") == Some(reference) {
@@ -190,8 +202,9 @@ impl Writer<'_> {
             }
         }
         changed |= !wanted.is_empty();
-        let added =
-            wanted.into_iter().map(|(_, reference, about)| self.entry(reference, &[], about));
+        let added = wanted.into_iter().map(|(_, reference, about)| {
+            self.entry(reference, &[], &with_record(item, about, None, self.now))
+        });
         entries.extend(added);
         entries.truncate(MAX_PARENTS);
         changed.then_some(entries)

@@ -1,6 +1,9 @@
 //! Plans the writes of status: compares the desired status of every object with the last reported
 //! one. No tasks, no clocks.
 
+mod overwritten;
+
+use self::overwritten::Overwritten;
 use super::api::{Outcome, StatusApiError, StatusSupport};
 use super::debounce::Debounce;
 use super::degradations::degradations;
@@ -18,6 +21,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Time after a replica began to lead in which its clients, and those of others, connect again.
+pub(crate) const COUNTS_INCOMPLETE: Duration = Duration::from_secs(30);
 /// Minimum interval between two writes of one object for mere progress of `Programmed`.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// Backoff of an object that the API server refused, at first and at most.
@@ -84,8 +89,9 @@ pub(crate) struct Plan {
     jitter: RandomState,
     enqueued: u64,
     dropped: u64,
-    /// Number of overwritten statuses since the last read, and true once a warning was logged.
-    overwritten: (u64, bool),
+    pub(crate) overwritten: Overwritten,
+    /// True while clients may not have connected to this leader yet.
+    counts_incomplete: bool,
 }
 
 impl Plan {
@@ -109,7 +115,8 @@ impl Plan {
             jitter: RandomState::new(),
             enqueued: 0,
             dropped: 0,
-            overwritten: (0, false),
+            overwritten: Overwritten::default(),
+            counts_incomplete: true,
         }
     }
 
@@ -209,32 +216,23 @@ impl Plan {
         }
     }
 
-    /// Notes a status that another client has changed. It is restored, and a warning is logged,
-    /// because two installations with one controller name would overwrite each other for ever.
+    /// Ends the time in which counts may be incomplete.
+    pub(crate) fn complete_counts(&mut self, now: Instant) {
+        self.counts_incomplete = false;
+        for key in self.counts.keys().cloned().collect::<Vec<ObjectKey>>() {
+            self.enqueue_if_changed(&key, now);
+        }
+    }
+
+    /// Notes a status that another client has changed.
     fn note_overwritten(&mut self, key: &ObjectKey, desired: Fingerprint, now: Instant) {
         let written = self.reported.get(key).is_some_and(|known| {
             let before = now.saturating_duration_since(known.at) > LIST_LAG;
             before && known.fingerprint.full == desired.full
         });
-        if !written {
-            return;
+        if written {
+            self.overwritten.note(key, &self.settings.controller_name);
         }
-        let (count, said) = &mut self.overwritten;
-        *count = count.saturating_add(1);
-        if !std::mem::replace(said, true) {
-            let controller = &*self.settings.controller_name;
-            tracing::warn!(
-                object = %key,
-                controller,
-                "conditions of this controller were overwritten by another client: is there another \
-                 installation with this controller name?"
-            );
-        }
-    }
-
-    /// Takes the number of overwritten statuses since the last call.
-    pub(crate) fn take_overwritten(&mut self) -> u64 {
-        std::mem::take(&mut self.overwritten.0)
     }
 
     /// Ends the list of a kind, or gives it up: enqueues the objects that are not known to be as
@@ -268,7 +266,8 @@ impl Plan {
 
     fn desired(&self, key: &ObjectKey) -> Option<DesiredStatus> {
         let stated = self.stated.get(key)?;
-        Some(DesiredStatus::new(key, stated, self.counts.get(key)))
+        let desired = DesiredStatus::new(key, stated, self.counts.get(key));
+        Some(if self.counts_incomplete { desired.while_incomplete() } else { desired })
     }
 
     fn enqueue_if_changed(&mut self, key: &ObjectKey, now: Instant) {
@@ -437,6 +436,10 @@ impl Plan {
     /// Number of objects in the queue.
     pub(crate) fn queue_len(&self) -> usize {
         self.queue.len()
+    }
+    /// Number of objects whose status is known.
+    pub(crate) fn len(&self) -> usize {
+        self.stated.len()
     }
 
     /// Takes the numbers of enqueued and of dropped objects since the last call.

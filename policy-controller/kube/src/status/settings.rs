@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The default controller name in the status of routes.
-pub const CONTROLLER_NAME: &str = "portcullis.dev/policy-controller";
+pub const CONTROLLER_NAME: &str = policy_engine::CONTROLLER_NAME;
 
 /// The way in which the status of a kind is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,8 @@ pub struct StatusSettings {
     pub writes_per_second: u32,
     /// Maximum number of concurrent writes.
     pub parallelism: usize,
-    /// Interval at which every status is compared with the API server's.
+    /// Interval at which every status is compared with the API server's, for each
+    /// [`OBJECTS_PER_RESYNC`] objects or part of them.
     pub resync: Duration,
 }
 
@@ -47,12 +48,22 @@ impl Default for StatusSettings {
             timeout: Duration::from_secs(5),
             writes_per_second: 50,
             parallelism: 8,
-            resync: Duration::from_secs(600),
+            resync: Duration::from_secs(30),
         }
     }
 }
 
+/// Objects for which the interval of a resync is enough: more take their multiple, so that its load on
+/// API server and leader has a bound.
+const OBJECTS_PER_RESYNC: usize = 5_000;
+
 impl StatusSettings {
+    /// The time until the next resync of this many objects.
+    pub(crate) fn resync_interval(&self, objects: usize) -> Duration {
+        let parts = u32::try_from(objects.div_ceil(OBJECTS_PER_RESYNC).max(1)).unwrap_or(u32::MAX);
+        self.resync.saturating_mul(parts)
+    }
+
     /// True if objects of a kind are reported by their status, where they have one.
     pub(crate) fn is_written(&self, kind: Kind) -> bool {
         match kind.spec().status {

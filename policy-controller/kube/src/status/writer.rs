@@ -7,7 +7,7 @@ use super::degradations::Degradation;
 use super::desired::DesiredCondition;
 use super::events::{self, Event, Reporter};
 use super::metrics::{EventMetrics, StatusMetrics};
-use super::plan::{Job, NextAction, Plan};
+use super::plan::{COUNTS_INCOMPLETE, Job, NextAction, Plan};
 use super::settings::{ReportChannel, StatusSettings};
 use crate::lease::Leadership;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -127,7 +127,8 @@ impl StatusWriter {
         let mut programmed = self.inputs.programmed.clone();
         let mut counted = true;
         let mut debounced = Some(Instant::now());
-        let mut resync = interval(self.settings.resync);
+        let mut resync = Some(Instant::now());
+        let mut complete = Instant::now().checked_add(COUNTS_INCOMPLETE);
         let mut rediscover = interval(REDISCOVER_INTERVAL.min(self.settings.resync));
         loop {
             let wake = self.dispatch(&mut plan, &mut jobs);
@@ -148,10 +149,15 @@ impl StatusWriter {
                     let counts = programmed.borrow_and_update().clone();
                     plan.update(stated, counts, Instant::now());
                 }
+                () = sleep_until(complete) => {
+                    complete = None;
+                    plan.complete_counts(Instant::now());
+                }
                 Some(report) = reports.recv() => take(&mut plan, report),
                 Some(ended) = jobs.join_next() => self.finish(&mut plan, ended),
                 () = sleep_until(wake) => {}
-                _ = resync.tick() => {
+                () = sleep_until(resync) => {
+                    resync = Instant::now().checked_add(self.settings.resync_interval(plan.len()));
                     plan.repeat_events(Instant::now());
                     discovery = Some(self.discover(StatusSettings::kinds().collect(), &report));
                 }
@@ -187,7 +193,7 @@ impl StatusWriter {
         self.metrics.enqueues.inc_by(enqueued);
         self.metrics.dequeues.inc_by(dropped);
         self.metrics.drops.inc_by(dropped);
-        self.metrics.overwritten.inc_by(plan.take_overwritten());
+        self.metrics.overwritten.inc_by(plan.overwritten.take());
         self.metrics.queue.set(i64::try_from(plan.queue_len()).unwrap_or(i64::MAX));
         wake
     }

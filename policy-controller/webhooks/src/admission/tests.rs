@@ -8,6 +8,7 @@ mod outbound;
 mod passing;
 mod properties;
 mod refusals;
+mod shares;
 
 use crate::review::AdmissionRequest;
 use crate::validation::{Verdict, validate};

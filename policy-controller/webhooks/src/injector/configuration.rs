@@ -29,9 +29,15 @@ pub(super) const SYSTEM: &str = "kube-system";
 /// pod itself opts out, because a pod without a sidecar would be unprotected. In other namespaces
 /// the API server sends pods with an annotation of ours, and creates them without a response.
 ///
+/// `reads_linkerd`: `linkerd.io/inject` asks for a sidecar, too. Otherwise pods that have it alone are left
+/// to Linkerd's injector.
+///
 /// Of updates the API server sends those alone that change an image of the sidecar, so that whatever else
 /// changes a pod, such as the finalizer of a Job's, does not depend on the injector.
-pub fn injector_configuration(installation: &Installation) -> MutatingWebhookConfiguration {
+pub fn injector_configuration(
+    installation: &Installation,
+    reads_linkerd: bool,
+) -> MutatingWebhookConfiguration {
     let labelled = requirement(INJECT_LABEL, "In", &["enabled"]);
     let others = requirement(INJECT_LABEL, "NotIn", &["enabled"]);
     let any = requirement(NAMESPACE_NAME, "Exists", &[]);
@@ -44,7 +50,7 @@ pub fn injector_configuration(installation: &Installation) -> MutatingWebhookCon
         MutatingWebhook {
             failure_policy: Some("Ignore".to_owned()),
             timeout_seconds: Some(5),
-            ..webhook(installation, "pods", others, ("asks", asks()))
+            ..webhook(installation, "pods", others, ("asks", asks(reads_linkerd)))
         },
         MutatingWebhook {
             failure_policy: Some("Fail".to_owned()),
@@ -89,13 +95,13 @@ fn webhook(
     }
 }
 
-fn names() -> String {
-    INJECT.map(|name| format!("'{name}'")).join(", ")
+fn listed(names: &[&str]) -> String {
+    names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
 }
 
 /// CEL: not every injection annotation of the pod opts out.
 fn opts_in() -> String {
-    let names = names();
+    let names = listed(&INJECT);
     format!(
         "!has(object.metadata.annotations) || \
          ![{names}].exists(a, a in object.metadata.annotations) || \
@@ -119,27 +125,28 @@ fn changes_image() -> String {
     CONTAINERS.map(differs).join(" || ")
 }
 
-/// CEL: the pod has an injection annotation or any annotation of ours, which may be a misspelled
+/// CEL: the pod has an annotation that may ask for a sidecar, or any of ours, which may be a misspelled
 /// one.
-fn asks() -> String {
-    has_annotation(&[OWN])
+fn asks(reads_linkerd: bool) -> String {
+    let asking = if reads_linkerd { &INJECT[..] } else { &[INJECT_LABEL] };
+    has_annotation(asking, &[OWN])
 }
 
 /// CEL: a namespace has an annotation about injection, Linkerd's included, which our injector may
 /// ignore.
 pub(crate) fn has_injection_annotation() -> String {
     let prefixes: Vec<&str> = [OWN].into_iter().chain(LINKERDS).collect();
-    has_annotation(&prefixes)
+    has_annotation(&INJECT, &prefixes)
 }
 
-/// CEL: the object has an injection annotation or one with such a prefix.
-fn has_annotation(prefixes: &[&str]) -> String {
+/// CEL: the object has one of these annotations, or one with such a prefix.
+fn has_annotation(names: &[&str], prefixes: &[&str]) -> String {
     let begins: Vec<String> =
         prefixes.iter().map(|prefix| format!("a.startsWith('{prefix}')")).collect();
     format!(
         "has(object.metadata.annotations) && object.metadata.annotations.exists(a, \
          a in [{}] || {})",
-        names(),
+        listed(names),
         begins.join(" || ")
     )
 }

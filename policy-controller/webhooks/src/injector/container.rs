@@ -5,6 +5,7 @@ use super::effective_config::EffectiveConfig;
 use super::element::{containers, edit_list, edit_map, text};
 use super::ports::{joined, of_container, resolve};
 use super::probe;
+use super::quantity::exceeds;
 use super::setting::Setting;
 use super::settings::{Settings, Trust};
 use super::sidecar::{
@@ -24,11 +25,6 @@ const ROOTS_KEY: &str = "ca-bundle.crt";
 const SIGNED_KEY: &str = "ca-bundle.signed";
 /// Lifetime of a projected token in seconds; the kubelet renews it earlier.
 const TOKEN_SECONDS: u32 = 86_400;
-
-/// CPU of the init container, which writes rules once; less would only delay the pod.
-const INIT_CPU: &str = "100m";
-/// Memory of the init container.
-const INIT_MEMORY: &str = "32Mi";
 
 const PORTS: &str = "PORTCULLIS_PORTS";
 const TCP_PROBE_PORTS: &str = "PORTCULLIS_TCP_PROBE_PORTS";
@@ -141,6 +137,18 @@ pub(super) fn skipped_ports(pod: &Value) -> super::ports::PortList {
     super::ports::PortList::read(list.unwrap_or_default(), &named).unwrap_or_default()
 }
 
+/// Returns what the init container of an injected pod was told of the connections that the pod opens: true
+/// if they are redirected, and the ports that are not. `None`: it has no such container.
+pub(super) fn outbound_arguments(pod: &Value) -> Option<(bool, super::ports::PortList)> {
+    let (_, init) = containers(pod).find(|(_, container)| text(container, "name") == Some(INIT))?;
+    let arguments = init.get("args").and_then(Value::as_array).into_iter().flatten();
+    let arguments: Vec<&str> = arguments.filter_map(Value::as_str).collect();
+    let value = |prefix: &str| arguments.iter().find_map(|argument| argument.strip_prefix(prefix));
+    let skipped = value(super::outbound::SKIP_ARGUMENT).unwrap_or_default();
+    let skipped = super::ports::PortList::numbers(skipped).unwrap_or_default();
+    Some((value(super::outbound::PORT_ARGUMENT).is_some(), skipped))
+}
+
 /// Returns every port that a container port, a probe or a lifecycle hook of the application names.
 fn declared_ports(pod: &Value, probed: &BTreeSet<u16>) -> BTreeSet<u16> {
     const PROBES: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
@@ -180,12 +188,7 @@ fn init(config: &EffectiveConfig) -> Value {
         "image": image(config, Setting::InitImage),
         "imagePullPolicy": config.get(Setting::ImagePullPolicy),
         "args": arguments,
-        // A quota refuses pods with a container without limits, and only requests that equal them keep
-        // a pod in the class Guaranteed. An init container's requests are not added to the others'.
-        "resources": {
-            "requests": {"cpu": INIT_CPU, "memory": INIT_MEMORY},
-            "limits": {"cpu": INIT_CPU, "memory": INIT_MEMORY},
-        },
+        "resources": init_resources(config),
         "securityContext": {
             "runAsUser": 0,
             "runAsGroup": 0,
@@ -257,6 +260,26 @@ fn image(config: &EffectiveConfig, setting: Setting) -> String {
     format!("{}:{}", part(setting), part(Setting::ProxyVersion))
 }
 
+/// The resources of the init container: of each what its setting says, or what the sidecar requests if
+/// that is more, because the minimum of a LimitRange holds for both. A quota refuses pods with a
+/// container without limits, and only requests that equal them keep a pod in the class Guaranteed. An
+/// init container's requests are not added to the others'.
+fn init_resources(config: &EffectiveConfig) -> Value {
+    let resource = |own: Setting, proxy: Setting| {
+        let (own, proxy) = (config.get(own)?, config.get(proxy));
+        Some(proxy.filter(|proxy| exceeds(proxy, own)).unwrap_or(own))
+    };
+    let named = [
+        ("cpu", resource(Setting::InitCpu, Setting::ProxyCpuRequest)),
+        ("memory", resource(Setting::InitMemory, Setting::ProxyMemoryRequest)),
+    ];
+    let of_both: Map<String, Value> = named
+        .into_iter()
+        .filter_map(|(name, text)| Some((name.to_owned(), text?.into())))
+        .collect();
+    json!({"requests": of_both, "limits": of_both})
+}
+
 fn resources(config: &EffectiveConfig) -> Value {
     let part = |settings: [(&str, Setting); 3]| -> Map<String, Value> {
         let given = settings.into_iter();
@@ -292,6 +315,7 @@ fn environment(
         field("_pod_ns", "metadata.namespace"),
         field("_pod_sa", "spec.serviceAccountName"),
         plain("PORTCULLIS_WORKLOAD", r#"{"ns":"$(_pod_ns)", "pod":"$(_pod_name)"}"#),
+        field("PORTCULLIS_POD_UID", "metadata.uid"),
         field("PORTCULLIS_INBOUND_IPS", "status.podIPs"),
         plain("PORTCULLIS_LISTEN", &format!("{any}:{INBOUND_PORT}")),
         plain("PORTCULLIS_ADMIN", &format!("{any}:{ADMIN_PORT}")),

@@ -4,13 +4,18 @@ use super::control_plane::ControlPlane;
 use super::effective_config::Defaults;
 use super::element::texts;
 use super::inject::{Outcome, inject};
+use super::left_alone::left_alone;
 use super::names::{THIS_SIDECAR, near_opt_in, unknown, unrecognized, without_effect};
-use super::opt_in::{INJECT, INJECT_LABEL, NamespaceContext, OptIn, of_namespace};
+use super::opt_in::{INJECT, INJECT_LABEL, NamespaceContext};
 use super::outbound_settings::OutboundSettings;
+use super::pod_security::pod_security_error;
 use super::settings::{Bypass, Settings, Trust};
 use super::skip_reason::SkipReason;
 use policy_crds::FieldError;
 use serde_json::Value;
+
+/// Namespace of the control plane that is assumed where there is no cluster.
+pub(super) const CONTROL_PLANE: &str = "portcullis";
 
 /// Errors and warnings for the author of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +55,13 @@ pub fn dry_run(pod: &Value, context: &NamespaceContext) -> DryRun {
         } => {
             result.warned.extend(unknown(&annotations));
         }
+        // Where the namespace asks, it is reported there; where it is left alone, nothing is injected.
+        Outcome::Injected { .. }
+            if !context.is_enabled() && left_alone(&context, CONTROL_PLANE).is_none() =>
+        {
+            let refusal = pod_security_error(&context);
+            result.refused.extend(refusal.map(|it| FieldError { field: String::new(), ..it }));
+        }
         Outcome::Injected { .. } | Outcome::Skipped { .. } => {}
     }
     result
@@ -59,9 +71,7 @@ pub fn dry_run(pod: &Value, context: &NamespaceContext) -> DryRun {
 /// pods to the injector.
 fn readable(context: &NamespaceContext) -> NamespaceContext {
     let mut context = context.clone();
-    let answer: Result<Option<OptIn>, _> =
-        of_namespace(&context.annotations, &context.labels, &context.place());
-    if answer.is_err() {
+    if context.answer(&context.place()).is_err() {
         context.annotations.retain(|name, _| !INJECT.contains(&name.as_str()));
     }
     context
@@ -79,10 +89,31 @@ fn on_pod(error: FieldError, context: &NamespaceContext) -> FieldError {
 pub(super) fn settings() -> Settings {
     Settings {
         defaults: Defaults::default(),
-        control_plane: ControlPlane::new("portcullis", "cluster.local", "cluster.local"),
+        control_plane: ControlPlane::new(CONTROL_PLANE, "cluster.local", "cluster.local"),
         trust: Trust::ConfigMap,
         bypass: Bypass::Warn,
         native: true,
         outbound: OutboundSettings::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::injector::ENFORCE_LABEL;
+    use serde_json::json;
+
+    #[test]
+    fn pod_security_refuses_no_pod_of_a_namespace_that_is_left_alone() {
+        let pod = json!({
+            "metadata": {"annotations": {"portcullis.dev/inject": "enabled"}},
+            "spec": {"containers": [{"name": "a", "image": "a"}]},
+        });
+        for (namespace, refusals) in [("shop", 1), ("kube-system", 0), (CONTROL_PLANE, 0)] {
+            let mut context = NamespaceContext::unknown(namespace);
+            context.labels.insert(ENFORCE_LABEL.to_owned(), "restricted".to_owned());
+            let found = dry_run(&pod, &context);
+            assert_eq!(found.refused.len(), refusals, "{namespace}: {found:?}");
+        }
     }
 }

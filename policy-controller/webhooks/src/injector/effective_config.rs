@@ -1,5 +1,6 @@
 //! The effective value of each setting for a pod: its own, its namespace's or the installation's.
 
+use super::element::texts;
 use super::opt_in::{NamespaceContext, StringMap};
 use super::outbound::{self, Outbound};
 use super::outbound_settings::Hindrance;
@@ -28,6 +29,8 @@ impl Default for Defaults {
             (Setting::ProxyLogFormat, "plain"),
             (Setting::ProxyCpuRequest, "10m"),
             (Setting::ProxyMemoryRequest, "16Mi"),
+            (Setting::InitCpu, "100m"),
+            (Setting::InitMemory, "32Mi"),
         ];
         Self(values.into_iter().map(|(setting, text)| (setting, text.to_owned())).collect())
     }
@@ -136,6 +139,12 @@ impl EffectiveConfig {
         Ok(Self { values, skipped, outbound, warnings })
     }
 
+    /// True if connections to this port of others are said to go around the sidecar.
+    pub(super) fn skips_call(&self, port: u16) -> bool {
+        let list = self.get(Setting::SkipOutboundPorts).unwrap_or_default();
+        PortList::numbers(list).is_ok_and(|list| list.contains(port))
+    }
+
     /// Returns the value of a setting, if it has one.
     pub(super) fn get(&self, setting: Setting) -> Option<&str> {
         let value = self.values.get(&setting).map(|stated| stated.value.as_str());
@@ -175,6 +184,13 @@ fn stated(
         Some(own) if setting == Setting::Outbound => outbound::not_loosened(own, around()?),
         own => Ok(own),
     }
+}
+
+/// True if the pod or its namespace states a setting, so that no default counts.
+pub(super) fn is_annotated(setting: Setting, pod: &Value, context: &NamespaceContext) -> bool {
+    let own = texts(pod.pointer("/metadata/annotations"));
+    let names = setting.annotations();
+    names.iter().any(|name| own.contains_key(name) || context.annotations.contains_key(name))
 }
 
 /// Returns the installation's default of a setting.

@@ -5,7 +5,7 @@ use super::not_text::not_text;
 use super::opt_in::{NamespaceContext, StringMap, decide};
 use super::settings::{Bypass, Settings};
 use super::skip_reason::{self, SkipReason};
-use super::{bypass, container, element, mark, names, probe, resources};
+use super::{bypass, container, element, mark, names, pod_security, probe, resources};
 use policy_crds::{FieldError, OutboundMode, annotation};
 use serde_json::Value;
 
@@ -105,6 +105,7 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     warnings.extend(resources::above_limits(pod).iter().map(ToString::to_string));
     warnings.extend(names::inherited_without_effect(&annotations, context));
     warnings.extend(config.warnings.iter().cloned());
+    warnings.extend(pod_security::pod_security_error(context).map(|refusal| refusal.message));
     let mut injected = pod.clone();
     let tcp_probes = probe::rewrite(&mut injected, &config.skipped, &mut warnings);
     if !settings.native && skip_reason::belongs_to_job(pod) {

@@ -1,6 +1,6 @@
 //! Annotations where nothing reads them: of a workload instead of its pods, or as labels.
 
-use super::element::texts;
+use super::element::{text, texts};
 use super::names::{WRITTEN, is_about_injection};
 use super::opt_in::StringMap;
 use super::unguarded::COMPONENT;
@@ -43,6 +43,35 @@ pub fn misplaced(object: &Value, pointer: &str) -> Vec<FieldError> {
     found
 }
 
+/// Kinds that people annotate and that have no pods of their own.
+const WITHOUT_PODS: [(&str, &str); 3] =
+    [("", "Service"), ("", "ServiceAccount"), ("networking.k8s.io", "Ingress")];
+
+/// Returns the annotations about injection or policy of an object without pods, each with a remark: they are
+/// read from pods and Namespaces.
+pub fn without_pods(object: &Value) -> Vec<(String, FieldError)> {
+    let part = |name: &str| text(object, name).unwrap_or_default();
+    let group = part("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
+    let kind = part("kind");
+    if !WITHOUT_PODS.contains(&(group, kind)) {
+        return Vec::new();
+    }
+    let names = about_injection(&texts(object.pointer("/metadata/annotations")));
+    let remark = |name: String| {
+        let message = match (kind, name.as_str()) {
+            ("Service", annotation::OPAQUE_PORTS) => {
+                "no sidecar of this mesh reads it on a Service; Linkerd's proxies do".to_owned()
+            }
+            (kind, _) => format!(
+                "has no effect on a {kind}: it is read from pods, their templates and Namespaces"
+            ),
+        };
+        let field = annotation::field(&name);
+        (name, FieldError { field, message })
+    };
+    names.into_iter().map(remark).collect()
+}
+
 /// The names that are about injection or policy, without those that the injector itself writes.
 fn about_injection(texts: &StringMap) -> Vec<String> {
     let names = texts.keys().filter(|name| is_about_injection(name));
@@ -60,6 +89,31 @@ mod tests {
 
     fn of(object: &Value, pointer: &str) -> Vec<String> {
         misplaced(object, pointer).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_annotation_of_an_object_without_pods_is_reported_with_where_it_is_read() {
+        let service = |api: &str, kind: &str| {
+            let annotations = json!({"config.linkerd.io/opaque-ports": "25", "a.b/c": "d"});
+            let object = json!({"apiVersion": api, "kind": kind,
+                "metadata": {"annotations": annotations}});
+            without_pods(&object).iter().map(|(_, error)| error.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            service("v1", "Service"),
+            [
+                "metadata.annotations[\"config.linkerd.io/opaque-ports\"]: no sidecar of this mesh reads it on a \
+              Service; Linkerd's proxies do"
+            ]
+        );
+        assert_eq!(
+            service("v1", "ServiceAccount"),
+            ["metadata.annotations[\"config.linkerd.io/opaque-ports\"]: has no effect on a \
+              ServiceAccount: it is read from pods, their templates and Namespaces"]
+        );
+        for (api, kind) in [("v1", "Namespace"), ("serving.knative.dev/v1", "Service")] {
+            assert_eq!(service(api, kind), Vec::<String>::new(), "{api} {kind}");
+        }
     }
 
     #[test]

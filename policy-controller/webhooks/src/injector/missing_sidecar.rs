@@ -2,10 +2,10 @@
 //! in, or while the injector was unavailable.
 
 use super::element::{containers, text, texts};
+use super::left_alone::left_alone;
 use super::opt_in::{NamespaceContext, OptIn, OptInDecision, decide, of_namespace};
 use super::sidecar::{INIT, PROXY};
 use super::skip_reason::{OTHER_MESHES, has_injected_pair};
-use super::unguarded::left_alone;
 use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -119,11 +119,12 @@ pub fn missing_sidecar(
         Ok(
             OptInDecision::DisabledByPod
             | OptInDecision::DisabledByNamespace(_)
+            | OptInDecision::AsksLinkerd
             | OptInDecision::NotRequested,
         ) => return None,
         Err(_) => return Some(MissingSidecar::Unclear),
     }
-    match of_namespace(&context.annotations, &context.labels, "") {
+    match context.answer("") {
         Ok(Some(OptIn::Enabled)) => Some(MissingSidecar::ByNamespace),
         Ok(Some(OptIn::Disabled) | None) | Err(_) => Some(MissingSidecar::ByPod),
     }
@@ -131,8 +132,11 @@ pub fn missing_sidecar(
 
 /// Returns the label that a namespace should have by its annotations, if any. With an invalid
 /// annotation the API server sends its pods, and their authors get the error.
-pub(super) fn injection_label(annotations: &BTreeMap<String, String>) -> Option<&'static str> {
-    match of_namespace(annotations, &BTreeMap::new(), "") {
+pub(super) fn injection_label(
+    annotations: &BTreeMap<String, String>,
+    reads_linkerd: bool,
+) -> Option<&'static str> {
+    match of_namespace(annotations, &BTreeMap::new(), "", reads_linkerd) {
         Ok(Some(OptIn::Enabled)) | Err(_) => Some("enabled"),
         Ok(Some(OptIn::Disabled)) => Some("disabled"),
         Ok(None) => None,
@@ -146,7 +150,7 @@ mod tests {
 
     fn around(annotation: &str) -> NamespaceContext {
         let namespace = json!({"kind": "Namespace", "metadata": {
-            "name": "shop", "annotations": {"linkerd.io/inject": annotation},
+            "name": "shop", "annotations": {"portcullis.dev/inject": annotation},
         }});
         NamespaceContext::of(&namespace).unwrap()
     }
@@ -212,8 +216,11 @@ mod tests {
 
     #[test]
     fn the_label_follows_the_annotation_and_asks_where_it_cannot_be_read() {
-        let of = |value: &str| injection_label(&around(value).annotations);
+        let of = |value: &str| injection_label(&around(value).annotations, false);
         assert_eq!((of("enabled"), of("disabled")), (Some("enabled"), Some("disabled")));
-        assert_eq!((of("ingress"), injection_label(&BTreeMap::new())), (Some("enabled"), None));
+        assert_eq!(
+            (of("ingress"), injection_label(&BTreeMap::new(), false)),
+            (Some("enabled"), None)
+        );
     }
 }

@@ -8,7 +8,8 @@ use super::element::owned;
 use super::missing_sidecar::{MissingSidecar, PodFacts, missing_sidecar};
 use super::opt_in::NamespaceContext;
 use super::sidecar::INBOUND_PORT;
-use policy_crds::annotation::PROXY_LABEL;
+use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL};
+use policy_crds::resource::PodSidecar;
 use policy_crds::{Body, Object, ObjectKey, Resource};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,16 +44,18 @@ struct CachedPod {
 
 impl MissingSidecarCache {
     /// Updates the cache to these objects; `control_plane` is the namespace of the control plane.
+    /// `reads_linkerd`: Linkerd's annotation asks, too.
     pub(super) fn update(
         &mut self,
         namespaces: &[Arc<Object>],
         pods: &[Arc<Object>],
         control_plane: &str,
+        reads_linkerd: bool,
     ) {
         self.turn = self.turn.saturating_add(1);
         let turn = self.turn;
         for namespace in namespaces {
-            self.namespace(namespace);
+            self.namespace(namespace, reads_linkerd);
         }
         self.namespaces.retain(|_, namespace| namespace.seen == turn);
         for pod in pods {
@@ -66,12 +69,12 @@ impl MissingSidecarCache {
         self.pods.values().filter_map(|cached| Some((&cached.object, cached.missing?)))
     }
 
-    fn namespace(&mut self, object: &Arc<Object>) {
+    fn namespace(&mut self, object: &Arc<Object>, reads_linkerd: bool) {
         let turn = self.turn;
         match self.namespaces.get_mut(&object.meta.key.name) {
             Some(cached) if Arc::ptr_eq(&cached.object, object) => cached.seen = turn,
             Some(cached) => {
-                let context = namespace_context(object);
+                let context = namespace_context(object, reads_linkerd);
                 // Other changes of a namespace do not affect its pods.
                 if context != cached.context {
                     (cached.context, cached.since) = (context, turn);
@@ -79,7 +82,8 @@ impl MissingSidecarCache {
                 (cached.object, cached.seen) = (object.clone(), turn);
             }
             None => {
-                let (object, context) = (object.clone(), namespace_context(object));
+                let context = namespace_context(object, reads_linkerd);
+                let object = object.clone();
                 let name = object.meta.key.name.clone();
                 let cached = CachedNamespace { object, context, since: turn, seen: turn };
                 self.namespaces.insert(name, cached);
@@ -107,25 +111,29 @@ impl MissingSidecarCache {
     }
 }
 
-fn namespace_context(namespace: &Object) -> NamespaceContext {
+fn namespace_context(namespace: &Object, reads_linkerd: bool) -> NamespaceContext {
     NamespaceContext {
         namespace: namespace.meta.key.name.to_string(),
         annotations: owned(&namespace.meta.annotations),
         labels: owned(&namespace.meta.labels),
         default_enabled: false,
         is_assumed: false,
+        reads_linkerd,
     }
 }
 
 /// Reads the properties of a pod in the index. A pod with its node's addresses uses the host
-/// network. The label counts only together with the sidecar's port, because any client can write
-/// it.
+/// network. The sidecar's label, which any client can write, and its container, which copies of a pod
+/// have without the label, count only together with its port.
 fn facts(object: &Object) -> PodFacts {
     let mut labels = owned(&object.meta.labels);
     let (host_network, running) = match &object.body {
         Body::Valid(Resource::Pod(pod)) => {
             let shared = pod.addresses.iter().any(|own| pod.host_addresses.contains(own));
-            if !pod.ports.iter().any(|port| port.number.get() == INBOUND_PORT) {
+            let listens = pod.ports.iter().any(|port| port.number.get() == INBOUND_PORT);
+            if listens && pod.sidecar != PodSidecar::None {
+                labels.insert(PROXY_LABEL.to_owned(), PROXY_INJECTED.to_owned());
+            } else {
                 labels.remove(PROXY_LABEL);
             }
             (shared, pod.running)
@@ -155,7 +163,7 @@ mod tests {
                   metadata: {{name: web, namespace: shop, labels: {{portcullis.dev/proxy: injected}}}}, \
                   spec: {{containers: [{{name: web, {container}}}]}}, status: {{phase: Running}}}}"
             ));
-            let annotations = [("linkerd.io/inject".to_owned(), "enabled".to_owned())];
+            let annotations = [("portcullis.dev/inject".to_owned(), "enabled".to_owned())];
             let context = NamespaceContext {
                 annotations: annotations.into(),
                 ..NamespaceContext::unknown("shop")
@@ -164,6 +172,25 @@ mod tests {
         };
         assert_eq!(lacks("ports: []"), Some(MissingSidecar::ByNamespace));
         assert_eq!(lacks("ports: [{containerPort: 4143}]"), None);
+    }
+
+    #[test]
+    fn a_copy_of_a_pod_without_its_labels_has_the_sidecar_that_it_has() {
+        let copy = |name: &str| {
+            let pod = object(&format!(
+                "{{apiVersion: v1, kind: Pod, metadata: {{name: copy, namespace: shop}}, \
+                  spec: {{containers: [{{name: web}}], initContainers: \
+                  [{{name: {name}, ports: [{{containerPort: 4143}}]}}]}}, status: {{phase: Running}}}}"
+            ));
+            let annotations = [("portcullis.dev/inject".to_owned(), "enabled".to_owned())];
+            let context = NamespaceContext {
+                annotations: annotations.into(),
+                ..NamespaceContext::unknown("shop")
+            };
+            missing_sidecar(&facts(&pod), &context, "portcullis")
+        };
+        assert_eq!(copy("portcullis-proxy"), None);
+        assert_eq!(copy("another"), Some(MissingSidecar::ByNamespace));
     }
 
     fn pod(name: &str) -> Arc<Object> {
@@ -184,7 +211,7 @@ mod tests {
         let mut pods: Vec<_> = (0..10_000).map(|number| pod(&format!("web-{number}"))).collect();
         let evaluated = |cache: &mut MissingSidecarCache, namespaces: &[_], pods: &[_]| {
             let before = cache.evaluated;
-            cache.update(namespaces, pods, "portcullis");
+            cache.update(namespaces, pods, "portcullis", false);
             (cache.evaluated - before, cache.found().count())
         };
         assert_eq!(evaluated(&mut cache, &namespaces, &pods), (10_000, 0));
@@ -193,7 +220,7 @@ mod tests {
         assert_eq!(evaluated(&mut cache, &namespaces, &pods), (1, 0));
         // An unrelated change of a namespace evaluates nothing; opting in evaluates every pod.
         namespaces[0] = namespace("team: a");
-        cache.update(&namespaces, &pods, "portcullis");
+        cache.update(&namespaces, &pods, "portcullis", false);
         namespaces[0] = namespace("team: a, portcullis.dev/inject: enabled");
         assert_eq!(evaluated(&mut cache, &namespaces, &pods), (10_000, 10_000));
         pods.pop();

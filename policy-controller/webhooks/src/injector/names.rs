@@ -2,7 +2,9 @@
 //! warnings.
 
 use super::element::{owned, texts};
-use super::opt_in::{INJECT, INJECT_LABEL, NamespaceContext, OptIn, StringMap, of_namespace};
+use super::opt_in::{
+    INJECT, INJECT_LABEL, LINKERD_INJECT, NamespaceContext, OptIn, StringMap, of_namespace,
+};
 use super::setting::{LINKERDS, OWN, Setting};
 use super::sidecar::{RECORD, VERSION_ANNOTATION};
 use policy_crds::{
@@ -13,13 +15,15 @@ use std::sync::Arc;
 
 /// Annotations of pods and namespaces that the controller reads. The admin port is not among them:
 /// it is for proxies that other injectors add, because ours always has the same port.
-const OF_POLICY: [&str; 6] = [
+const OF_POLICY: [&str; 8] = [
     annotation::DEFAULT_POLICY[0],
     annotation::DEFAULT_POLICY[1],
     annotation::UNDECLARED_PORTS,
     annotation::OPAQUE_PORTS,
     annotation::REQUIRE_IDENTITY,
     annotation::PATH_NORMALIZATION,
+    annotation::UPSTREAM_REUSE,
+    annotation::END_KEPT_OBJECTS,
 ];
 
 /// Annotations that the injector writes.
@@ -52,7 +56,8 @@ fn reduces_protection(name: &str, text: &str) -> bool {
     // A pod without a sidecar is unprotected.
     let inject = INJECT.into_iter().map(|name| (name.to_owned(), "enabled"));
     let mut opening = of_policy.chain(inject).chain(settings.flatten());
-    opening.any(|(opening, unless)| opening == name && unless != text)
+    name == annotation::END_KEPT_OBJECTS
+        || opening.any(|(opening, unless)| opening == name && unless != text)
 }
 
 /// Returns a suggestion for an unknown name with this value.
@@ -179,7 +184,7 @@ pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
     let labels = texts(namespace.pointer("/metadata/labels"));
     let mut remarks = mistyped(&annotations, "");
     remarks.extend(unrecognized(&annotations, ""));
-    match of_namespace(&annotations, &labels, "") {
+    match of_namespace(&annotations, &labels, "", false) {
         Ok(Some(OptIn::Enabled)) => remarks.extend(without_effect(&annotations, OUR_SIDECARS)),
         Ok(Some(OptIn::Disabled) | None) => {}
         Err(errors) => remarks.extend(errors),
@@ -188,8 +193,7 @@ pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
 }
 
 /// Returns remarks about injection on a valid Namespace: the warnings of its author, except those
-/// about annotations that may be meant for Linkerd's injector. A Namespace with `linkerd.io/inject`
-/// alone may mean that one; with our injector at work it has our label too.
+/// about annotations that are meant for Linkerd's injector.
 pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
     if !matches!(namespace.body, Body::Valid(Resource::Namespace)) {
         return Vec::new();
@@ -200,14 +204,11 @@ pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
     remarks.extend(unrecognized(&annotations, ""));
     remarks.extend(label_remark(&labels));
     let ours = annotations.get(INJECT_LABEL).or_else(|| labels.get(INJECT_LABEL));
-    match of_namespace(&annotations, &labels, "") {
+    match of_namespace(&annotations, &labels, "", false) {
         Ok(_) if ours.is_some_and(|answer| answer == "enabled") => {
             remarks.extend(without_effect(&annotations, OUR_SIDECARS));
         }
         Ok(_) => {}
-        Err(_)
-            if ours.is_none()
-                && annotations.get(INJECT[1]).is_some_and(|answer| answer == INGRESS) => {}
         Err(errors) => remarks.extend(errors),
     }
     remarks
@@ -215,9 +216,25 @@ pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
 
 /// Returns warnings about annotations of a Namespace in a manifest that only Linkerd's injector would
 /// read, if the Namespace opts in by either annotation: there is no telling yet whose injector reads it.
+///
+/// Labels that are read as annotations alone are among them.
 pub fn namespace_without_effect(namespace: &NamespaceContext) -> Vec<FieldError> {
-    let asks = namespace.is_enabled();
-    if asks { without_effect(&namespace.annotations, OUR_SIDECARS) } else { Vec::new() }
+    let asks = namespace.is_enabled_as_linkerd_reads();
+    let annotations =
+        if asks { without_effect(&namespace.annotations, OUR_SIDECARS) } else { Vec::new() };
+    let known = known();
+    let labels = namespace.labels.keys().filter(|name| *name != INJECT_LABEL);
+    let labels = labels.filter(|name| known.contains(name) && !WRITTEN.contains(&name.as_str()));
+    let remark = |name: &String| FieldError {
+        field: format!("metadata.labels[\"{name}\"]"),
+        message: match INJECT.contains(&name.as_str()) {
+            true => format!(
+                "has no effect as a label; the annotation `{INJECT_LABEL}` asks for sidecars"
+            ),
+            false => "has no effect as a label; write it as an annotation".to_owned(),
+        },
+    };
+    annotations.into_iter().chain(labels.map(remark)).collect()
 }
 
 /// Returns a remark on the injection label if its value does not opt in or out.
@@ -257,19 +274,29 @@ pub(super) fn suspicious(annotations: &StringMap) -> Vec<FieldError> {
 
 /// Returns warnings about annotations of a pod that resemble an injection annotation.
 pub(super) fn near_opt_in(annotations: &StringMap) -> Vec<FieldError> {
-    let asks = INJECT.join("` and `");
     let others = annotations.keys().filter(|name| name.starts_with("linkerd.io/"));
     let shown = others.filter(|name| name.len() <= MAX_QUOTED && !INJECT.contains(&name.as_str()));
     let near = shown.filter(|name| nearest(name, &INJECT).is_some());
-    near.map(|name| FieldError {
+    let near = near.map(|name| FieldError {
         field: annotation::field(name),
-        message: format!("has no effect; `{asks}` ask for a sidecar"),
-    })
-    .collect()
+        message: format!("has no effect; `{INJECT_LABEL}` asks for a sidecar"),
+    });
+    near.chain(unread_answer(annotations)).collect()
 }
 
-/// The value of an injection annotation that only Linkerd's injector knows.
-const INGRESS: &str = "ingress";
+/// Returns a warning about `linkerd.io/inject` with a value that its author probably meant as an opt-out.
+fn unread_answer(annotations: &StringMap) -> Option<FieldError> {
+    let answer = annotations.get(LINKERD_INJECT)?;
+    if ["enabled", "disabled", "ingress"].contains(&answer.as_str()) {
+        return None;
+    }
+    let shown: String = answer.chars().take(64).collect();
+    let message = format!(
+        "unknown value `{shown}`, which neither asks for a sidecar nor opts out; `disabled` opts out"
+    );
+    Some(FieldError { field: annotation::field(LINKERD_INJECT), message })
+}
+
 /// The sidecar of one pod, for messages.
 pub(super) const THIS_SIDECAR: &str = "this sidecar";
 /// The sidecars of a namespace, which may have others too, for messages.
@@ -308,6 +335,50 @@ mod tests {
 
     fn texts(names: &[&str]) -> StringMap {
         names.iter().map(|name| ((*name).to_owned(), "enabled".to_owned())).collect()
+    }
+
+    #[test]
+    fn the_annotation_that_ends_kept_objects_is_known_and_never_proposed() {
+        assert_eq!(suspicious(&texts(&["portcullis.dev/end-kept-objects"])), []);
+        let errors = unknown(&texts(&["portcullis.dev/end-kept-object"]));
+        assert_eq!(errors.len(), 1);
+        assert_eq!(errors[0].message, NOT_PROPOSED);
+    }
+
+    #[test]
+    fn a_value_that_does_not_opt_out_and_a_label_that_nothing_reads_are_reported() {
+        let said = |answer: &str| {
+            let annotations = StringMap::from([(LINKERD_INJECT.to_owned(), answer.to_owned())]);
+            let found = near_opt_in(&annotations);
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        for known in ["enabled", "disabled", "ingress"] {
+            assert_eq!(said(known), Vec::<String>::new(), "{known}");
+        }
+        assert_eq!(
+            said("false"),
+            [
+                "metadata.annotations[\"linkerd.io/inject\"]: unknown value `false`, which neither asks for a \
+              sidecar nor opts out; `disabled` opts out"
+            ]
+        );
+        let mut namespace = NamespaceContext::unknown("shop");
+        namespace.labels = texts(&[
+            LINKERD_INJECT,
+            INJECT_LABEL,
+            "config.linkerd.io/default-inbound-policy",
+            "config.linkerd.io/admission-webhooks",
+        ]);
+        let found = namespace_without_effect(&namespace);
+        assert_eq!(
+            found.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                "metadata.labels[\"config.linkerd.io/default-inbound-policy\"]: has no effect as a label; \
+                 write it as an annotation",
+                "metadata.labels[\"linkerd.io/inject\"]: has no effect as a label; the annotation \
+                 `portcullis.dev/inject` asks for sidecars",
+            ]
+        );
     }
 
     #[test]
@@ -431,7 +502,7 @@ mod tests {
                 "metadata.annotations[\"config.linkerd.io/skip-subnets\"]: has no effect on this \
                  sidecar",
                 "metadata.annotations[\"linkerd.io/injct\"]: has no effect; \
-                 `portcullis.dev/inject` and `linkerd.io/inject` ask for a sidecar",
+                 `portcullis.dev/inject` asks for a sidecar",
             ]
         );
         assert_eq!(remarks(&["config.linkerd.io/opaque-ports"]), Vec::<String>::new());

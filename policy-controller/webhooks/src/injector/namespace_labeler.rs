@@ -5,33 +5,26 @@ use super::element::owned;
 use super::metrics::InjectorMetrics;
 use super::missing_sidecar::{MissingSidecar, injection_label};
 use super::missing_sidecar_cache::MissingSidecarCache;
+use super::namespace_label::NamespaceLabel;
 use super::opt_in::INJECT_LABEL;
-use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
 use policy_crds::{Kind, Object};
 use policy_engine::handles::ObjectsHandle;
 use policy_engine::publish::SourceProgress;
 use policy_kube::lease::Leadership;
 use policy_kube::status::EventRecorder;
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The field manager of server-side apply.
-const MANAGER: &str = "portcullis-injector";
-
 /// Time for which changes are gathered, so that one reconciliation handles a burst.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// Interval of reconciliations without changes.
 const RESYNC: Duration = Duration::from_secs(30);
-
-/// Timeout of a write.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Inputs of the labeler.
 pub struct NamespaceLabelerInputs {
@@ -49,6 +42,8 @@ pub struct NamespaceLabelerInputs {
     pub metrics: InjectorMetrics,
     /// Namespace of the control plane, whose pods get no sidecars.
     pub control_plane: Arc<str>,
+    /// True if `linkerd.io/inject` asks this injector, too.
+    pub reads_linkerd: bool,
 }
 
 /// Maintains labels and reports pods without a sidecar.
@@ -117,7 +112,8 @@ impl NamespaceLabeler {
         }
         let there: BTreeSet<&str> = namespaces.iter().map(|one| &*one.meta.key.name).collect();
         self.written.retain(|name, _| there.contains(&**name));
-        self.cache.update(&namespaces, &pods, &self.inputs.control_plane);
+        let NamespaceLabelerInputs { control_plane, reads_linkerd, .. } = &self.inputs;
+        self.cache.update(&namespaces, &pods, control_plane, *reads_linkerd);
         self.report();
     }
 
@@ -150,13 +146,17 @@ impl NamespaceLabeler {
     }
 
     /// Aligns the label of a namespace with its annotations. Without an injection annotation it is
-    /// released: a label that another client wrote stays.
+    /// released: a label that another client wrote stays. So does one that was written while Linkerd's
+    /// annotation was read, because without it the pods of the namespace would lose their sidecars. It is
+    /// passed to another field manager, so that it also stays when that annotation is removed later, until
+    /// our own annotation asks for it.
     async fn sync_label(&mut self, namespace: &Object) {
-        let wanted = injection_label(&owned(&namespace.meta.annotations));
+        let annotations = owned(&namespace.meta.annotations);
+        let wanted = injection_label(&annotations, self.inputs.reads_linkerd);
         let name = &namespace.meta.key.name;
         let held = namespace.meta.labels.get(INJECT_LABEL).map(|value| &**value);
         let settled = match wanted {
-            Some(_) => held == wanted,
+            Some(_) => held == wanted && self.written.get(name) == Some(&wanted),
             // No label, or one that another client wrote after ours was released.
             None => held.is_none() || self.written.get(name) == Some(&None),
         };
@@ -164,43 +164,32 @@ impl NamespaceLabeler {
             self.written.insert(name.clone(), wanted);
             return;
         }
-        match self.write(namespace, wanted).await {
+        // Only of earlier versions: one that was written since goes with its annotation.
+        let kept = injection_label(&annotations, true)
+            .filter(|label| held == Some(*label) && wanted.is_none())
+            .filter(|_| !self.written.contains_key(name));
+        let label = NamespaceLabel::of(self.inputs.client.clone(), &namespace.meta);
+        let done = match (wanted, kept) {
+            (Some(value), _) if held == wanted => label.take_over(value).await,
+            (_, Some(value)) => label.keep(value).await,
+            (_, None) => label.set(wanted).await,
+        };
+        match done {
             Ok(()) => {
                 self.written.insert(name.clone(), wanted);
-                let label = wanted.unwrap_or("none");
-                tracing::info!(
-                    namespace = %name,
-                    label,
-                    "updated label {INJECT_LABEL} to match the annotation"
-                );
+                if held != wanted && kept.is_none() {
+                    let label = wanted.unwrap_or("none");
+                    tracing::info!(
+                        namespace = %name,
+                        label,
+                        "updated label {INJECT_LABEL} to match the annotation"
+                    );
+                }
             }
             Err(error) => {
                 self.inputs.metrics.label_failed();
                 tracing::warn!(namespace = %name, %error, "cannot write label {INJECT_LABEL}");
             }
-        }
-    }
-
-    async fn write(&self, namespace: &Object, wanted: Option<&str>) -> Result<(), String> {
-        let (name, uid) = (&*namespace.meta.key.name, namespace.meta.uid.as_deref());
-        let mut labels = serde_json::Map::new();
-        labels.extend(wanted.map(|value| (INJECT_LABEL.to_owned(), value.into())));
-        let patch = json!({
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            // The uid keeps a deleted namespace from being created again.
-            "metadata": {"name": name, "uid": uid, "labels": labels},
-        });
-        let api: Api<Namespace> = Api::all(self.inputs.client.clone());
-        let params = PatchParams::apply(MANAGER).force();
-        let patch = Patch::Apply(&patch);
-        let write = api.patch_metadata(name, &params, &patch);
-        match tokio::time::timeout(WRITE_TIMEOUT, write).await {
-            Ok(Ok(_)) => Ok(()),
-            // The namespace is gone; the next reconciliation does not see it.
-            Ok(Err(kube::Error::Api(status))) if [404, 409].contains(&status.code) => Ok(()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("the API server did not respond in time".to_owned()),
         }
     }
 }

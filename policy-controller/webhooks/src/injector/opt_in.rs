@@ -1,11 +1,16 @@
 //! Opting in to the sidecar, by an annotation of the pod or of its namespace.
 
+use super::setting::OWN;
 use super::skip_reason::SkipReason;
 use policy_crds::{FieldError, annotation, nearest};
 use std::collections::BTreeMap;
 
-/// The injection annotations of a pod or namespace, which are equivalent.
-pub const INJECT: [&str; 2] = [INJECT_LABEL, "linkerd.io/inject"];
+/// The injection annotations of a pod or namespace. The second asks Linkerd's injector, and this one only
+/// where it is told to read it: beside Linkerd a pod must not get two sidecars.
+pub const INJECT: [&str; 2] = [INJECT_LABEL, LINKERD_INJECT];
+
+/// The annotation that asks Linkerd's injector.
+pub const LINKERD_INJECT: &str = "linkerd.io/inject";
 
 /// The label of a namespace by which the API server selects it: a copy of its annotation, written
 /// by the controller or by hand.
@@ -28,12 +33,24 @@ pub struct NamespaceContext {
     pub default_enabled: bool,
     /// True if the name is an assumption: a manifest states none, and gets one when it is applied.
     pub is_assumed: bool,
+    /// True if `linkerd.io/inject` asks this injector, too.
+    pub reads_linkerd: bool,
 }
 
 impl NamespaceContext {
     /// True if the namespace opts in: its pods are injected unless they opt out.
     pub fn is_enabled(&self) -> bool {
-        matches!(of_namespace(&self.annotations, &self.labels, ""), Ok(Some(OptIn::Enabled)))
+        matches!(self.answer(""), Ok(Some(OptIn::Enabled)))
+    }
+
+    /// True if it would opt in if `linkerd.io/inject` asked this injector, too.
+    pub fn is_enabled_as_linkerd_reads(&self) -> bool {
+        Self { reads_linkerd: true, ..self.clone() }.is_enabled()
+    }
+
+    /// Returns what the namespace says. `place` precedes the fields of errors.
+    pub(super) fn answer(&self, place: &str) -> Result<Option<OptIn>, Vec<FieldError>> {
+        of_namespace(&self.annotations, &self.labels, place, self.reads_linkerd)
     }
 
     /// Returns the prefix of the namespace's fields in messages about a pod.
@@ -55,6 +72,7 @@ pub(super) enum OptInDecision {
     Inject,
     DisabledByPod,
     DisabledByNamespace(String),
+    AsksLinkerd,
     NotRequested,
 }
 
@@ -65,6 +83,7 @@ impl OptInDecision {
             Self::Inject => None,
             Self::DisabledByPod => Some(SkipReason::DisabledByPod),
             Self::DisabledByNamespace(name) => Some(SkipReason::DisabledByNamespace(name.clone())),
+            Self::AsksLinkerd => Some(SkipReason::AsksLinkerd),
             Self::NotRequested => Some(SkipReason::NotRequested),
         }
     }
@@ -75,17 +94,35 @@ pub(super) fn decide(
     pod: &StringMap,
     context: &NamespaceContext,
 ) -> Result<OptInDecision, Vec<FieldError>> {
-    match annotation_value(pod, "")? {
+    match of_pod(pod, context.reads_linkerd)? {
         Some(OptIn::Enabled) => return Ok(OptInDecision::Inject),
         Some(OptIn::Disabled) => return Ok(OptInDecision::DisabledByPod),
         None => {}
     }
-    Ok(match of_namespace(&context.annotations, &context.labels, &context.place())? {
+    Ok(match context.answer(&context.place())? {
         Some(OptIn::Enabled) => OptInDecision::Inject,
         Some(OptIn::Disabled) => OptInDecision::DisabledByNamespace(context.namespace.clone()),
+        // Who asks another injector alone does not mean this one. An annotation of ours does.
+        None if context.default_enabled
+            && pod.contains_key(LINKERD_INJECT)
+            && !pod.keys().any(|name| name.starts_with(OWN)) =>
+        {
+            OptInDecision::AsksLinkerd
+        }
         None if context.default_enabled => OptInDecision::Inject,
         None => OptInDecision::NotRequested,
     })
+}
+
+/// Returns the value for a pod. Of `linkerd.io/inject`, `disabled` opts out in any case, unless its own
+/// name says otherwise: who wants no proxy from Linkerd rarely wants another one.
+fn of_pod(pod: &StringMap, reads_linkerd: bool) -> Result<Option<OptIn>, Vec<FieldError>> {
+    if reads_linkerd {
+        return annotation_value(pod, "", &INJECT);
+    }
+    let opts_out = || pod.get(LINKERD_INJECT).is_some_and(|answer| answer == "disabled");
+    let own = annotation_value(pod, "", &[INJECT_LABEL])?;
+    Ok(own.or_else(|| opts_out().then_some(OptIn::Disabled)))
 }
 
 /// Returns the value for a namespace: that of its annotations, else that of its label.
@@ -93,8 +130,10 @@ pub(super) fn of_namespace(
     annotations: &StringMap,
     labels: &StringMap,
     place: &str,
+    reads_linkerd: bool,
 ) -> Result<Option<OptIn>, Vec<FieldError>> {
-    let answer = annotation_value(annotations, place)?;
+    let names = if reads_linkerd { &INJECT[..] } else { &[INJECT_LABEL] };
+    let answer = annotation_value(annotations, place, names)?;
     let label = || match labels.get(INJECT_LABEL).map(String::as_str) {
         Some("enabled") => Some(OptIn::Enabled),
         Some("disabled") => Some(OptIn::Disabled),
@@ -107,10 +146,11 @@ pub(super) fn of_namespace(
 fn annotation_value(
     annotations: &StringMap,
     place: &str,
+    names: &[&'static str],
 ) -> Result<Option<OptIn>, Vec<FieldError>> {
     let mut said: Option<(&str, OptIn)> = None;
     let mut errors = Vec::new();
-    for name in INJECT {
+    for name in names.iter().copied() {
         let Some(text) = annotations.get(name) else { continue };
         let field = format!("{place}{}", annotation::field(name));
         match read(text) {
@@ -165,7 +205,39 @@ mod tests {
             labels: texts(labels),
             default_enabled: false,
             is_assumed: false,
+            reads_linkerd: true,
         }
+    }
+
+    #[test]
+    fn linkerds_annotation_asks_nobody_but_linkerd_unless_it_is_read() {
+        let linkerds = |value| ("linkerd.io/inject", value);
+        let own = |value| ("portcullis.dev/inject", value);
+        let beside = |annotations: &[(&str, &str)], labels: &[(&str, &str)]| NamespaceContext {
+            reads_linkerd: false,
+            ..shop(annotations, labels)
+        };
+        let by = |pod: &[(&str, &str)], context: &NamespaceContext| {
+            decide(&texts(pod), context).unwrap()
+        };
+        let theirs = beside(&[linkerds("enabled")], &[]);
+        assert_eq!(by(&[], &theirs), OptInDecision::NotRequested);
+        assert_eq!(by(&[linkerds("enabled")], &theirs), OptInDecision::NotRequested);
+        assert_eq!(by(&[linkerds("ingress")], &theirs), OptInDecision::NotRequested);
+        assert_eq!(by(&[own("enabled")], &theirs), OptInDecision::Inject);
+        assert!(!theirs.is_enabled() && theirs.is_enabled_as_linkerd_reads());
+        let ours = beside(&[own("enabled"), linkerds("disabled")], &[]);
+        assert_eq!(by(&[], &ours), OptInDecision::Inject);
+        assert_eq!(by(&[linkerds("disabled")], &ours), OptInDecision::DisabledByPod);
+        let both = [own("enabled"), linkerds("disabled")];
+        assert_eq!(by(&both, &theirs), OptInDecision::Inject, "the own name counts");
+        let labelled = beside(&[linkerds("disabled")], &[own("enabled")]);
+        assert_eq!(by(&[], &labelled), OptInDecision::Inject, "a label keeps its meaning");
+        let called = NamespaceContext { default_enabled: true, ..beside(&[], &[]) };
+        assert_eq!(by(&[linkerds("enabled")], &called), OptInDecision::AsksLinkerd);
+        let setting = [linkerds("enabled"), ("portcullis.dev/outbound", "enabled")];
+        assert_eq!(by(&setting, &called), OptInDecision::Inject, "it is for this one");
+        assert_eq!(by(&[], &called), OptInDecision::Inject);
     }
 
     fn errors_of(pod: &[(&str, &str)], context: &NamespaceContext) -> Vec<String> {

@@ -11,7 +11,7 @@ use policy_crds::{FieldError, OutboundMode};
 /// Prefix of the init container's argument with the port that connections are redirected to.
 pub(super) const PORT_ARGUMENT: &str = "--outbound-port=";
 /// Prefix of its argument with the destination ports that are not redirected.
-const SKIP_OUTBOUND_ARGUMENT: &str = "--skip-outbound-ports=";
+pub(super) const SKIP_ARGUMENT: &str = "--skip-outbound-ports=";
 /// The variable with the mode.
 pub(super) const MODE_VARIABLE: &str = "PORTCULLIS_OUTBOUND_MODE";
 
@@ -96,7 +96,7 @@ impl Outbound {
         let mut arguments =
             vec![format!("{PORT_ARGUMENT}{OUTBOUND_PORT}"), format!("--canary={CANARY}")];
         if !self.skipped.is_empty() {
-            arguments.push(format!("{SKIP_OUTBOUND_ARGUMENT}{}", self.skipped.text()));
+            arguments.push(format!("{SKIP_ARGUMENT}{}", self.skipped.text()));
         }
         arguments
     }

@@ -1,5 +1,8 @@
 //! Kubernetes resource quantities: `100m`, `64Mi`, `1.5`, `1e3`.
 
+/// The error of computing in binary fractions.
+const ROUNDING: f64 = 1e-9;
+
 /// True if a string is a non-negative quantity.
 pub(super) fn is_quantity(text: &str) -> bool {
     let text = text.strip_prefix('+').unwrap_or(text);
@@ -24,10 +27,16 @@ pub(super) fn is_quantity(text: &str) -> bool {
 
 /// True if a quantity is above another. False if one of them is none.
 pub(super) fn exceeds(text: &str, bound: &str) -> bool {
-    /// The error of computing in binary fractions.
-    const ROUNDING: f64 = 1e-9;
     match (value(text), value(bound)) {
         (Some(value), Some(bound)) => value > bound * (1.0 + ROUNDING),
+        _ => false,
+    }
+}
+
+/// True if a quantity is more than `times` another. False if one of them is none.
+pub(super) fn exceeds_ratio(text: &str, base: &str, times: &str) -> bool {
+    match (value(text), value(base), value(times)) {
+        (Some(value), Some(base), Some(times)) => value > base * times * (1.0 + ROUNDING),
         _ => false,
     }
 }

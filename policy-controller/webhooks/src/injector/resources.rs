@@ -1,6 +1,6 @@
 //! Requests of containers above their limits: an API server refuses such a pod.
 
-use super::element::{containers, text};
+use super::element::containers;
 use super::quantity::exceeds;
 use super::setting::Setting;
 use policy_crds::FieldError;
@@ -27,7 +27,7 @@ pub(super) fn above_limits(pod: &Value) -> Vec<FieldError> {
         let part = |name: &str| container.pointer(&format!("/resources/{name}"));
         let (Some(requests), Some(limits)) = (part("requests"), part("limits")) else { continue };
         for resource in requests.as_object().into_iter().flatten().map(|(name, _)| name) {
-            let quantities = (quantity(requests, resource), quantity(limits, resource));
+            let quantities = (quantity(requests.get(resource)), quantity(limits.get(resource)));
             let (Some(request), Some(limit)) = quantities else { continue };
             if let Some(message) = message(&request, &limit) {
                 let field = format!("{place}.resources.requests.{resource}");
@@ -39,9 +39,9 @@ pub(super) fn above_limits(pod: &Value) -> Vec<FieldError> {
 }
 
 /// A quantity, which YAML may write as a number.
-fn quantity(values: &Value, resource: &str) -> Option<String> {
-    let number = || values.get(resource).filter(|value| value.is_number()).map(Value::to_string);
-    text(values, resource).map(str::to_owned).or_else(number)
+pub(super) fn quantity(value: Option<&Value>) -> Option<String> {
+    let number = || value.filter(|value| value.is_number()).map(Value::to_string);
+    value.and_then(Value::as_str).map(str::to_owned).or_else(number)
 }
 
 #[cfg(test)]

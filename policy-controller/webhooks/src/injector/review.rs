@@ -40,6 +40,7 @@ pub struct Injector {
     roots: RootsSource,
     native_support: Arc<Mutex<Option<(bool, Instant)>>>,
     metrics: InjectorMetrics,
+    reads_linkerd: bool,
 }
 
 /// A response over HTTP.
@@ -67,8 +68,16 @@ impl Injector {
         own: Option<TlsHandle>,
         metrics: InjectorMetrics,
     ) -> Self {
-        let InjectorSettings { defaults, control_plane, sidecar, trust, bypass, outbound, .. } =
-            settings;
+        let InjectorSettings {
+            configuration: _,
+            defaults,
+            control_plane,
+            sidecar,
+            trust,
+            bypass,
+            outbound,
+            reads_linkerd,
+        } = settings;
         let native = sidecar != Sidecar::Container;
         let roots = RootsSource::new(trust, own);
         let trust = Trust::ConfigMap;
@@ -79,6 +88,7 @@ impl Injector {
             roots,
             native_support: Arc::default(),
             metrics,
+            reads_linkerd,
         }
     }
 
@@ -167,7 +177,10 @@ impl Injector {
     async fn namespace_context(&self, name: &str) -> Result<NamespaceContext, String> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let found = within(api.get_opt(name), "read the namespace").await?;
-        let Some(found) = found else { return Ok(NamespaceContext::unknown(name)) };
+        let reads_linkerd = self.reads_linkerd;
+        let Some(found) = found else {
+            return Ok(NamespaceContext { reads_linkerd, ..NamespaceContext::unknown(name) });
+        };
         let texts = |texts: Option<BTreeMap<String, String>>| texts.unwrap_or_default();
         Ok(NamespaceContext {
             namespace: name.to_owned(),
@@ -175,6 +188,7 @@ impl Injector {
             labels: texts(found.metadata.labels),
             default_enabled: false,
             is_assumed: false,
+            reads_linkerd,
         })
     }
 

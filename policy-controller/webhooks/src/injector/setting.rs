@@ -18,7 +18,7 @@ pub(super) const LINKERDS: [&str; 3] =
 /// The value of `outbound` by which the pod's own connections go through the sidecar.
 pub(super) const ENABLED: &str = "enabled";
 /// The value of `outbound` by which the sidecar leaves them alone.
-const DISABLED: &str = "disabled";
+pub(super) const DISABLED: &str = "disabled";
 /// The value of `outbound` by which the sidecar refuses plaintext within the cluster, too.
 pub(super) const MESH_ONLY: &str = "mesh-only";
 
@@ -51,6 +51,10 @@ pub enum Setting {
     ProxyEphemeralStorageRequest,
     /// Ephemeral storage limit.
     ProxyEphemeralStorageLimit,
+    /// CPU request and limit of the init container.
+    InitCpu,
+    /// Memory request and limit of the init container.
+    InitMemory,
     /// Ports that are not redirected.
     SkipInboundPorts,
     /// Whether the pod's own connections go through the sidecar.
@@ -81,6 +85,10 @@ pub enum Setting {
     MaxInFlight,
     /// Maximum size of a request head in bytes.
     MaxRequestHead,
+    /// Maximum size of the head of an application's response in bytes.
+    MaxResponseHead,
+    /// Maximum size of the heads of all open HTTP/2 requests in bytes.
+    MaxOpenHeads,
     /// Maximum number of header fields of an HTTP/1 request.
     MaxHeaders,
     /// Maximum number of HTTP/2 streams of one client.
@@ -97,6 +105,8 @@ pub enum Setting {
     ProxyAdminLogLevel,
     /// What refusals tell meshed clients.
     RefusalDetail,
+    /// The extent of the record of refusals and audited permits.
+    Decisions,
 }
 
 /// The prefixes of a setting's annotations.
@@ -112,7 +122,7 @@ enum Prefixes {
 
 impl Setting {
     /// Every setting.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 41] = [
         Self::ProxyImage,
         Self::ProxyVersion,
         Self::InitImage,
@@ -126,6 +136,8 @@ impl Setting {
         Self::ProxyMemoryLimit,
         Self::ProxyEphemeralStorageRequest,
         Self::ProxyEphemeralStorageLimit,
+        Self::InitCpu,
+        Self::InitMemory,
         Self::SkipInboundPorts,
         Self::Outbound,
         Self::SkipOutboundPorts,
@@ -141,6 +153,8 @@ impl Setting {
         Self::MaxConnections,
         Self::MaxInFlight,
         Self::MaxRequestHead,
+        Self::MaxResponseHead,
+        Self::MaxOpenHeads,
         Self::MaxHeaders,
         Self::Http2MaxStreams,
         Self::RequestHeadTimeout,
@@ -149,6 +163,7 @@ impl Setting {
         Self::OpaqueIdleTimeout,
         Self::ProxyAdminLogLevel,
         Self::RefusalDetail,
+        Self::Decisions,
     ];
 
     /// Returns its name.
@@ -167,6 +182,8 @@ impl Setting {
             Self::ProxyMemoryLimit => "proxy-memory-limit",
             Self::ProxyEphemeralStorageRequest => "proxy-ephemeral-storage-request",
             Self::ProxyEphemeralStorageLimit => "proxy-ephemeral-storage-limit",
+            Self::InitCpu => "init-cpu",
+            Self::InitMemory => "init-memory",
             Self::SkipInboundPorts => "skip-inbound-ports",
             Self::Outbound => "outbound",
             Self::SkipOutboundPorts => "skip-outbound-ports",
@@ -182,6 +199,8 @@ impl Setting {
             Self::MaxConnections => "max-connections",
             Self::MaxInFlight => "max-in-flight",
             Self::MaxRequestHead => "max-request-head",
+            Self::MaxResponseHead => "max-response-head",
+            Self::MaxOpenHeads => "max-open-heads",
             Self::MaxHeaders => "max-headers",
             Self::Http2MaxStreams => "http2-max-streams",
             Self::RequestHeadTimeout => "request-head-timeout",
@@ -190,6 +209,7 @@ impl Setting {
             Self::OpaqueIdleTimeout => "opaque-idle-timeout",
             Self::ProxyAdminLogLevel => "proxy-admin-log-level",
             Self::RefusalDetail => "refusal-detail",
+            Self::Decisions => "decisions",
         }
     }
 
@@ -212,6 +232,8 @@ impl Setting {
             | Self::ProxyMemoryLimit
             | Self::ProxyEphemeralStorageRequest
             | Self::ProxyEphemeralStorageLimit
+            | Self::InitCpu
+            | Self::InitMemory
             | Self::SkipInboundPorts
             // `outbound` makes its variables.
             | Self::Outbound
@@ -231,6 +253,8 @@ impl Setting {
             Self::MaxConnections => "PORTCULLIS_MAX_CONNECTIONS",
             Self::MaxInFlight => "PORTCULLIS_MAX_IN_FLIGHT",
             Self::MaxRequestHead => "PORTCULLIS_MAX_REQUEST_HEAD",
+            Self::MaxResponseHead => "PORTCULLIS_MAX_RESPONSE_HEAD",
+            Self::MaxOpenHeads => "PORTCULLIS_MAX_OPEN_HEADS",
             Self::MaxHeaders => "PORTCULLIS_MAX_HEADERS",
             Self::Http2MaxStreams => "PORTCULLIS_HTTP2_MAX_STREAMS",
             Self::RequestHeadTimeout => "PORTCULLIS_REQUEST_HEAD_TIMEOUT",
@@ -239,6 +263,7 @@ impl Setting {
             Self::OpaqueIdleTimeout => "PORTCULLIS_OPAQUE_IDLE_TIMEOUT",
             Self::ProxyAdminLogLevel => "PORTCULLIS_ADMIN_LOG_LEVEL",
             Self::RefusalDetail => "PORTCULLIS_REFUSAL_DETAIL",
+            Self::Decisions => "PORTCULLIS_DECISIONS",
         })
     }
 
@@ -247,6 +272,8 @@ impl Setting {
             // An image of Linkerd's proxy would not understand our settings.
             Self::ProxyImage | Self::ProxyVersion | Self::InitImage => Prefixes::Own,
             Self::Outbound
+            | Self::InitCpu
+            | Self::InitMemory
             | Self::DetectTimeout
             | Self::ProxyWorkers
             | Self::PendingPolicy
@@ -256,6 +283,8 @@ impl Setting {
             | Self::MaxConnections
             | Self::MaxInFlight
             | Self::MaxRequestHead
+            | Self::MaxResponseHead
+            | Self::MaxOpenHeads
             | Self::MaxHeaders
             | Self::Http2MaxStreams
             | Self::RequestHeadTimeout
@@ -263,7 +292,8 @@ impl Setting {
             | Self::IdleTimeout
             | Self::OpaqueIdleTimeout
             | Self::ProxyAdminLogLevel
-            | Self::RefusalDetail => Prefixes::Own,
+            | Self::RefusalDetail
+            | Self::Decisions => Prefixes::Own,
             Self::OpaquePorts => Prefixes::Linkerd,
             Self::ImagePullPolicy
             | Self::ProxyLogLevel
@@ -305,6 +335,8 @@ impl Setting {
             | Self::ProxyMemoryLimit
             | Self::ProxyEphemeralStorageRequest
             | Self::ProxyEphemeralStorageLimit
+            | Self::InitCpu
+            | Self::InitMemory
             | Self::OpaquePorts
             | Self::DetectTimeout
             | Self::ShutdownGracePeriod
@@ -314,13 +346,16 @@ impl Setting {
             | Self::MaxConnections
             | Self::MaxInFlight
             | Self::MaxRequestHead
+            | Self::MaxResponseHead
+            | Self::MaxOpenHeads
             | Self::MaxHeaders
             | Self::Http2MaxStreams
             | Self::RequestHeadTimeout
             | Self::HandshakeTimeout
             | Self::IdleTimeout
             | Self::OpaqueIdleTimeout
-            | Self::RefusalDetail => None,
+            | Self::RefusalDetail
+            | Self::Decisions => None,
         }
     }
 
@@ -369,7 +404,9 @@ impl Setting {
             | Self::ProxyMemoryRequest
             | Self::ProxyMemoryLimit
             | Self::ProxyEphemeralStorageRequest
-            | Self::ProxyEphemeralStorageLimit => match is_quantity(text) {
+            | Self::ProxyEphemeralStorageLimit
+            | Self::InitCpu
+            | Self::InitMemory => match is_quantity(text) {
                 true => Ok(text.to_owned()),
                 false => Err(expected(text, "a quantity such as `100m` or `64Mi`")),
             },
@@ -387,7 +424,8 @@ impl Setting {
                 number(text, 1..=u32::MAX)
             }
             Self::MaxHeaders => number(text, 1..=4096),
-            Self::MaxRequestHead => number(text, 8192..=16_777_216),
+            Self::MaxRequestHead | Self::MaxResponseHead => number(text, 8192..=16_777_216),
+            Self::MaxOpenHeads => number(text, 1_048_576..=1_073_741_824),
             Self::ProxyWorkers => number(text, 1..=64),
             Self::PendingPolicy => one_of(text, &["wait", "default"]),
             Self::PendingDefaultPolicy => {
@@ -395,6 +433,7 @@ impl Setting {
             }
             Self::ProxyAdminShutdown | Self::ProxyAdminLogLevel => switch(text),
             Self::RefusalDetail => one_of(text, &["reason", "status"]),
+            Self::Decisions => one_of(text, &["off", "counts", "full"]),
         }
     }
 }
@@ -444,9 +483,12 @@ mod tests {
             (Setting::PendingPolicy, "default"),
             (Setting::PendingDefaultPolicy, "deny"),
             (Setting::MaxRequestHead, "8192"),
+            (Setting::MaxResponseHead, "16777216"),
+            (Setting::MaxOpenHeads, "1048576"),
             (Setting::MaxHeaders, "4096"),
             (Setting::OpaqueIdleTimeout, "0s"),
             (Setting::RefusalDetail, "status"),
+            (Setting::Decisions, "counts"),
         ] {
             assert_eq!(read(setting, text), Ok(text.to_owned()), "{setting}");
         }
@@ -480,11 +522,14 @@ mod tests {
             (Setting::ProxyWorkers, "0", "a number from 1 to 64"),
             (Setting::MaxConnections, "many", "a number from 1 to 4294967295"),
             (Setting::MaxRequestHead, "1", "a number from 8192 to 16777216"),
+            (Setting::MaxResponseHead, "1", "a number from 8192 to 16777216"),
+            (Setting::MaxOpenHeads, "8192", "a number from 1048576 to 1073741824"),
             (Setting::MaxHeaders, "0", "a number from 1 to 4096"),
             (Setting::MaxHeaders, "4097", "a number from 1 to 4096"),
             (Setting::IdleTimeout, "0s", "a whole number above 0 with ms, s, m, h or d"),
             (Setting::PendingPolicy, "open", "one of `wait`, `default`"),
             (Setting::RefusalDetail, "none", "one of `reason`, `status`"),
+            (Setting::Decisions, "on", "one of `off`, `counts`, `full`"),
             (Setting::ProxyAdminShutdown, "true", "`enabled` or `disabled`"),
             (Setting::Outbound, "true", "one of `enabled`, `disabled`, `mesh-only`"),
         ] {

@@ -99,4 +99,6 @@ pub struct InjectorSettings {
     pub bypass: Bypass,
     /// Settings of the outbound half, where a pod has one.
     pub outbound: OutboundSettings,
+    /// True if `linkerd.io/inject` asks this injector, too.
+    pub reads_linkerd: bool,
 }

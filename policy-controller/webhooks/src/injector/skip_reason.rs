@@ -14,6 +14,8 @@ use std::fmt;
 pub enum SkipReason {
     /// Neither it nor its namespace opts in.
     NotRequested,
+    /// It asks Linkerd's injector, and nothing asks this one.
+    AsksLinkerd,
     /// It opts out.
     DisabledByPod,
     /// The namespace with this name opts out.
@@ -22,6 +24,8 @@ pub enum SkipReason {
     AlreadyInjected {
         /// The version in its annotation.
         version: Option<String>,
+        /// True if it has labels, by which Servers select it.
+        is_labelled: bool,
     },
     /// It has the sidecar of another mesh, in this container.
     OtherMesh(&'static str),
@@ -36,7 +40,10 @@ pub enum SkipReason {
 }
 
 /// The containers of other meshes' sidecars.
-pub(super) const OTHER_MESHES: [&str; 2] = ["linkerd-proxy", "istio-proxy"];
+pub(super) const OTHER_MESHES: [&str; 2] = ["linkerd-proxy", ISTIO_PROXY];
+
+/// The container of Istio's sidecar.
+pub(super) const ISTIO_PROXY: &str = "istio-proxy";
 
 /// The annotation of a mirror pod of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -45,9 +52,12 @@ impl SkipReason {
     /// Returns a warning for the pod's author, unless the author chose the reason.
     pub fn warning(&self) -> Option<String> {
         match self {
-            Self::NotRequested | Self::DisabledByPod | Self::DisabledByNamespace(_) => None,
+            Self::NotRequested
+            | Self::AsksLinkerd
+            | Self::DisabledByPod
+            | Self::DisabledByNamespace(_) => None,
             // The API server calls the webhook again if another webhook changed the pod.
-            Self::AlreadyInjected { version: Some(_) } => None,
+            Self::AlreadyInjected { version: Some(_), .. } => None,
             Self::AlreadyInjected { .. }
             | Self::OtherMesh(_)
             | Self::HostNetwork
@@ -60,7 +70,7 @@ impl SkipReason {
     /// Returns the reason as a metric label.
     pub(super) fn label(&self) -> &'static str {
         match self {
-            Self::NotRequested => "not_asked",
+            Self::NotRequested | Self::AsksLinkerd => "not_asked",
             Self::DisabledByPod | Self::DisabledByNamespace(_) => "disabled",
             Self::AlreadyInjected { .. } => "already_injected",
             Self::OtherMesh(_) => "other_mesh",
@@ -76,12 +86,23 @@ impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRequested => f.write_str("neither the pod nor its namespace asks for one"),
+            Self::AsksLinkerd => f.write_str(
+                "`linkerd.io/inject` asks Linkerd's injector; `portcullis.dev/inject: enabled` asks for \
+                 this sidecar",
+            ),
             Self::DisabledByPod => f.write_str("the pod's annotation says `disabled`"),
             Self::DisabledByNamespace(name) => write!(f, "namespace {name} says `disabled`"),
-            Self::AlreadyInjected { version: Some(version) } => {
+            Self::AlreadyInjected { version: Some(version), .. } => {
                 write!(f, "the pod has a sidecar already, of version {version}")
             }
-            Self::AlreadyInjected { version: None } => f.write_str("the pod has a sidecar already"),
+            Self::AlreadyInjected { version: None, is_labelled: true } => {
+                f.write_str("the pod has a sidecar already")
+            }
+            Self::AlreadyInjected { version: None, is_labelled: false } => f.write_str(
+                "the pod has a sidecar already, and no labels, as a copy that `kubectl debug` makes: \
+                 no Server selects it, so that the default policy decides about its ports, which may \
+                 be open; `--keep-labels` keeps the labels",
+            ),
             Self::OtherMesh(container) => {
                 write!(f, "the pod has the sidecar of another mesh, container `{container}`")
             }
@@ -116,7 +137,9 @@ pub(super) fn reason(pod: &Value) -> Option<SkipReason> {
     // not the injected ones.
     if has_injected_pair(pod) {
         let version = annotation(VERSION_ANNOTATION).map(str::to_owned);
-        return Some(SkipReason::AlreadyInjected { version });
+        let labels = pod.get("metadata").and_then(|metadata| metadata.get("labels")?.as_object());
+        let is_labelled = labels.is_some_and(|labels| !labels.is_empty());
+        return Some(SkipReason::AlreadyInjected { version, is_labelled });
     }
     if let Some(theirs) = OTHER_MESHES.into_iter().find(|name| has(name)) {
         return Some(SkipReason::OtherMesh(theirs));
@@ -134,10 +157,28 @@ pub(super) fn reason(pod: &Value) -> Option<SkipReason> {
 /// True if a pod says that it runs on Windows: by its operating system, or by the nodes that it selects.
 fn is_for_windows(spec: &Value) -> bool {
     let os = spec.get("os").and_then(|os| text(os, "name"));
-    let nodes = ["kubernetes.io/os", "beta.kubernetes.io/os"]
-        .into_iter()
-        .filter_map(|label| text(spec.get("nodeSelector")?, label));
-    os.into_iter().chain(nodes).any(|os| os == "windows")
+    let nodes = OS_LABELS.into_iter().filter_map(|label| text(spec.get("nodeSelector")?, label));
+    os.into_iter().chain(nodes).any(|os| os == "windows") || requires_windows(spec)
+}
+
+/// The labels with the operating system of a node.
+const OS_LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
+
+/// True if the affinity of a pod leaves no other nodes than those of Windows: every term requires it.
+fn requires_windows(spec: &Value) -> bool {
+    const REQUIRED: &str =
+        "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let terms = spec.pointer(REQUIRED).and_then(Value::as_array);
+    let is_windows = |term: &Value| {
+        items(term, "matchExpressions").iter().any(|expression| {
+            let values = items(expression, "values");
+            text(expression, "key").is_some_and(|key| OS_LABELS.contains(&key))
+                && text(expression, "operator") == Some("In")
+                && !values.is_empty()
+                && values.iter().all(|value| value == "windows")
+        })
+    };
+    terms.is_some_and(|terms| !terms.is_empty() && terms.iter().all(is_windows))
 }
 
 /// True if the containers with our names are the injected ones: one redirects, and the other

@@ -51,6 +51,8 @@ fn place(group: &str, kind: &str) -> Option<&'static str> {
         ("", "PodTemplate") => Some("/template"),
         ("", "ReplicationController")
         | ("apps", "Deployment" | "DaemonSet" | "StatefulSet" | "ReplicaSet")
+        // Until Kubernetes 1.15; a later one serves them under `apps`.
+        | ("extensions", "Deployment" | "DaemonSet" | "ReplicaSet")
         | ("batch", "Job")
         | ("argoproj.io", "Rollout")
         | ("apps.openshift.io", "DeploymentConfig")
@@ -104,6 +106,7 @@ impl NamespaceContext {
             labels: texts(metadata.get("labels")),
             default_enabled: false,
             is_assumed: false,
+            reads_linkerd: false,
         })
     }
 
@@ -115,6 +118,7 @@ impl NamespaceContext {
             labels: BTreeMap::new(),
             default_enabled: false,
             is_assumed: false,
+            reads_linkerd: false,
         }
     }
 }

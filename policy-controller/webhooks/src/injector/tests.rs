@@ -27,10 +27,11 @@ fn settings(native: bool) -> Settings {
     Settings { defaults: Defaults::default(), control_plane, trust, bypass, native, outbound }
 }
 
-/// Namespace `shop`, with these annotations.
+/// Namespace `shop`, with these annotations, where Linkerd's annotation asks, too.
 fn shop(annotations: &str) -> NamespaceContext {
     let yaml = format!("kind: Namespace\nmetadata: {{name: shop, annotations: {annotations}}}\n");
-    NamespaceContext::of(&value(&yaml)).unwrap()
+    let around = NamespaceContext::of(&value(&yaml)).unwrap();
+    NamespaceContext { reads_linkerd: true, ..around }
 }
 
 fn asks() -> NamespaceContext {

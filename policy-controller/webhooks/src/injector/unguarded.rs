@@ -1,14 +1,14 @@
 //! Pods and ports that no sidecar guards, whatever policy says of them. Every command takes its answer
 //! from here, so that none of them shows a port as protected that anybody can reach.
 
-use super::configuration::{OPT_OUT, SYSTEM};
 use super::container::skipped_ports;
 use super::dry_run::settings;
 use super::effective_config::EffectiveConfig;
 use super::element::texts;
+use super::left_alone::left_alone;
 use super::opt_in::{NamespaceContext, OptInDecision, decide};
 use super::ports::PortList;
-use super::skip_reason::{SkipReason, reason};
+use super::skip_reason::{ISTIO_PROXY, SkipReason, reason};
 use serde_json::Value;
 
 /// The parts of a pod that no sidecar guards.
@@ -43,8 +43,8 @@ impl Unguarded {
 
 /// Returns what of `pod`, the JSON of a Pod or of a pod template, no sidecar guards. A pod that merely
 /// does not ask for a sidecar may get one by other means, such as the annotation of a Namespace that
-/// is not known.
-pub fn unguarded(pod: &Value, context: &NamespaceContext) -> Unguarded {
+/// is not known. `control_plane`: the namespace of the injector itself.
+pub fn unguarded(pod: &Value, context: &NamespaceContext, control_plane: &str) -> Unguarded {
     let found = reason(pod);
     if let Some(SkipReason::AlreadyInjected { .. }) = found {
         return Unguarded { pod: None, skipped: skipped_ports(pod) };
@@ -55,24 +55,12 @@ pub fn unguarded(pod: &Value, context: &NamespaceContext) -> Unguarded {
     let annotations = texts(pod.pointer("/metadata/annotations"));
     let (none, settings) = (PortList::default(), settings());
     let decision = decide(&annotations, context).ok();
-    let control_plane = &settings.control_plane.namespace;
     if let Some(why) = without_sidecar(found, (context, control_plane), decision) {
         return Unguarded { pod: Some(why), skipped: none };
     }
     let config =
         EffectiveConfig::of(pod, &annotations, context, &settings.defaults, settings.hindrance());
     Unguarded { pod: None, skipped: config.map_or(none, |config| config.skipped) }
-}
-
-/// Returns the reason why no pod of a namespace is sent to the injector, if so. `control_plane`: the
-/// namespace of the injector itself.
-pub fn left_alone(context: &NamespaceContext, control_plane: &str) -> Option<String> {
-    let namespace = context.namespace.as_str();
-    if [SYSTEM, control_plane].contains(&namespace) {
-        return Some(format!("the injector leaves namespace {namespace} alone"));
-    }
-    let opts_out = context.labels.get(OPT_OUT).is_some_and(|value| value == "disabled");
-    opts_out.then(|| format!("the label `{OPT_OUT}` takes namespace {namespace} out"))
 }
 
 /// Returns the reason why a pod has no sidecar: what it is, its namespace, or its author's wish.
@@ -85,7 +73,9 @@ fn without_sidecar(
         Some(reason @ (SkipReason::HostNetwork | SkipReason::Windows | SkipReason::Static)) => {
             return Some(reason.to_string());
         }
-        // Another mesh's proxy may ask for the policy.
+        // Its proxy asks nobody here for a policy.
+        Some(reason @ SkipReason::OtherMesh(ISTIO_PROXY)) => return Some(reason.to_string()),
+        // Linkerd's proxy may ask for the policy.
         Some(_) => return None,
         None => {}
     }
@@ -112,7 +102,8 @@ mod tests {
 
     fn of(spec: Value, annotations: Value, namespace: &str) -> Option<String> {
         let context = NamespaceContext::unknown(namespace);
-        unguarded(&pod(spec, annotations), &context).port(9104).map(str::to_owned)
+        let found = unguarded(&pod(spec, annotations), &context, "mesh");
+        found.port(9104).map(str::to_owned)
     }
 
     #[test]
@@ -128,6 +119,18 @@ mod tests {
         assert_eq!(of(none(), skip, "shop"), Some(SKIPPED.to_owned()));
         let system = "the injector leaves namespace kube-system alone".to_owned();
         assert_eq!(of(none(), none(), "kube-system"), Some(system));
+        let own = "the injector leaves namespace mesh alone".to_owned();
+        assert_eq!(of(none(), none(), "mesh"), Some(own));
+        assert_eq!(of(none(), none(), "portcullis"), None, "the control plane is elsewhere");
+        let other = |name: &str| {
+            let mut pod = pod(none(), none());
+            pod["spec"]["initContainers"] = json!([{"name": name, "image": "a"}]);
+            let context = NamespaceContext::unknown("shop");
+            unguarded(&pod, &context, "mesh").port(9104).map(str::to_owned)
+        };
+        let istio = "the pod has the sidecar of another mesh, container `istio-proxy`".to_owned();
+        assert_eq!(other("istio-proxy"), Some(istio));
+        assert_eq!(other("linkerd-proxy"), None, "it may ask for the policy");
         let disabled = json!({"linkerd.io/inject": "disabled"});
         assert_eq!(of(none(), disabled, "shop"), Some(SkipReason::DisabledByPod.to_string()));
         assert_eq!(of(none(), none(), "shop"), None);

@@ -7,8 +7,8 @@ use super::diff::diff;
 use super::element::{containers_mut, edit_map, text, texts};
 use super::names::WRITTEN;
 use super::opt_in::INJECT_LABEL;
-use super::patch::apply;
 use super::probe;
+use super::record;
 use super::sidecar::{INIT, PROXY, RECORD, VOLUMES};
 use super::skip_reason::has_injected_pair;
 use policy_crds::annotation::PROXY_LABEL;
@@ -33,7 +33,7 @@ pub fn uninject(pod: &Value) -> Option<Uninjected> {
     let mut lost = Vec::new();
     let mut restored = without_parts(pod);
     for operation in record.map(|record| operations(record)).unwrap_or_default() {
-        if apply(&mut restored, &operation).is_none() {
+        if record::restore(&mut restored, &operation).is_none() {
             lost.push(text(&operation, "path").unwrap_or_default().to_owned());
         }
     }
@@ -45,7 +45,8 @@ pub fn recorded(before: &Value, after: Value) -> Value {
     let mut with = after.clone();
     // With the annotation, because without it a map may remain that it alone is in.
     record(&mut with, &[]);
-    let left = diff(&without_parts(&with), before);
+    let without = without_parts(&with);
+    let left = record::named(&without, before, diff(&without, before));
     if left.is_empty() {
         return after;
     }

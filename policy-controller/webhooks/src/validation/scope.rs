@@ -120,6 +120,12 @@ pub(super) fn has_changed(kind: Kind, old: &Value, new: &Value) -> bool {
         || (kind == Kind::Namespace && injection_annotations(old) != injection_annotations(new))
 }
 
+/// True if the labels of a Server differ, by which grants select it.
+pub(super) fn is_relabelled(kind: Kind, old: &Value, new: &Value) -> bool {
+    let labels = "/metadata/labels";
+    kind == Kind::Server && old.pointer(labels) != new.pointer(labels)
+}
+
 fn value<'a>(object: &'a Value, annotation: &str) -> Option<&'a Value> {
     object.get("metadata")?.get("annotations")?.get(annotation)
 }

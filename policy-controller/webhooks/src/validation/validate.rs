@@ -1,10 +1,10 @@
 //! Validates one request on its own, without the index.
 
-use super::scope::{Coverage, coverage, has_changed};
+use super::scope::{Coverage, coverage, has_changed, is_relabelled};
 use crate::injector::injection_remarks;
 use crate::review::{AdmissionRequest, Cause, Details, Status};
 use policy_crds::spec::Admission;
-use policy_crds::{Body, FieldError, Kind, Object};
+use policy_crds::{Body, FieldError, Kind, Object, unread_annotations};
 use policy_engine::annotation_errors;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -88,13 +88,37 @@ fn verdict(kind: Kind, request: &AdmissionRequest<'_>, linkerd_compatible: bool)
     }
     // An object that was admitted, or stored without validation, must stay changeable in all other
     // parts.
-    if let Some(old) = request.old.filter(|_| request.operation == "UPDATE")
-        && !has_changed(kind, old, object)
-    {
-        return Verdict::OutOfScope;
+    match request.old.filter(|_| request.operation == "UPDATE") {
+        Some(old) if !has_changed(kind, old, object) => unvalidated(kind, request, old, object),
+        Some(_) | None => validated(kind, request, object, coverage),
     }
+}
+
+/// The verdict on an update of parts that are not validated: it is never denied.
+fn unvalidated(kind: Kind, request: &AdmissionRequest<'_>, old: &Value, new: &Value) -> Verdict {
+    if is_relabelled(kind, old, new)
+        && let sound @ Verdict::Valid { .. } = validated(kind, request, new, Coverage::Policy)
+    {
+        return sound;
+    }
+    let known = unread_annotations(Some(kind), old);
+    let added = unread_annotations(Some(kind), new).into_iter().filter(|one| !known.contains(one));
+    let remarks: Vec<FieldError> = added.map(|unread| unread.about).collect();
+    match remarks.is_empty() {
+        true => Verdict::OutOfScope,
+        false => Verdict::Valid { remarks, object: None },
+    }
+}
+
+/// The verdict on an object whose validated parts are new.
+fn validated(
+    kind: Kind,
+    request: &AdmissionRequest<'_>,
+    object: &Value,
+    coverage: Coverage,
+) -> Verdict {
     let parsed = policy_crds::parse(&completed(object, request));
-    match (parsed, admission) {
+    match (parsed, kind.spec().admission) {
         (Err(_), Admission::Workload) => Verdict::OutOfScope,
         (Err(error), _) => {
             let field = error.field().to_owned();
@@ -106,9 +130,25 @@ fn verdict(kind: Kind, request: &AdmissionRequest<'_>, linkerd_compatible: bool)
             if kind == Kind::Namespace {
                 remarks.extend(injection_remarks(object));
             }
+            add_unread(&mut remarks, kind, object);
             Verdict::Valid { remarks, object: None }
         }
-        (Ok(object), _) => validate_policy(kind, object, coverage),
+        (Ok(parsed), _) => {
+            let mut verdict = validate_policy(kind, parsed, coverage);
+            if let Verdict::Valid { remarks, .. } = &mut verdict {
+                add_unread(remarks, kind, object);
+            }
+            verdict
+        }
+    }
+}
+
+/// Adds the annotations of policy that nothing reads, where nothing is said of them yet.
+fn add_unread(remarks: &mut Vec<FieldError>, kind: Kind, object: &Value) {
+    for unread in unread_annotations(Some(kind), object) {
+        if remarks.iter().all(|known| known.field != unread.about.field) {
+            remarks.push(unread.about);
+        }
     }
 }
 

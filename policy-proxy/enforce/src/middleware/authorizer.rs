@@ -13,7 +13,7 @@ use super::filters::{self, FilterPlan};
 use super::hosts;
 use crate::headers;
 use crate::limiter::ClientBucket;
-use crate::request_snapshot::RequestSnapshot;
+use crate::request_snapshot::{RequestSnapshot, check_encoding};
 use crate::respond::Answer;
 use crate::store::{ActivePolicy, Live};
 use crate::telemetry::{Caller, SeriesId};
@@ -33,7 +33,19 @@ use std::time::Instant;
 pub struct Authorizer {
     caller: Caller,
     worker: usize,
+    /// The targets that are authorized.
+    targets: Targets,
     cache: Option<PolicyCache>,
+}
+
+/// Targets that an [`Authorizer`] accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// Those that have a canonical form. The request is forwarded with it.
+    WithCanonicalForm,
+    /// Those that are canonical. A router has read the target before, so that another form would
+    /// come too late for it.
+    Canonical,
 }
 
 #[derive(Debug)]
@@ -86,7 +98,12 @@ pub struct Refusal {
 impl Authorizer {
     /// Creates the authorizer of one connection of `caller`, counted at `worker`.
     pub fn new(caller: Caller, worker: usize) -> Self {
-        Self { caller, worker, cache: None }
+        Self { caller, worker, targets: Targets::WithCanonicalForm, cache: None }
+    }
+
+    /// Sets the targets that are accepted from now on.
+    pub fn accept(&mut self, targets: Targets) {
+        self.targets = targets;
     }
 
     /// Decides on the request of `head` by the `live` policy, and makes the head canonical for
@@ -102,10 +119,10 @@ impl Authorizer {
             Ok(policy) => policy,
             Err(reason) => return refuse(Denial { reason, route: None }, None),
         };
-        let (worker, caller) = (self.worker, self.caller);
+        let (worker, caller, targets) = (self.worker, self.caller, self.targets);
         let cache = self.refresh(policy);
         let counters = &policy.counters;
-        let decided = decide(cache, peer, head).and_then(|permitted| {
+        let decided = decide(cache, peer, head, targets).and_then(|permitted| {
             let reason = Denied::RateLimitInvalid;
             let denial = Denial { reason, route: permitted.0.route() };
             if policy.limiter.refuses() { Err(denial) } else { Ok(permitted) }
@@ -201,21 +218,24 @@ fn decide(
     cache: &mut PolicyCache,
     peer: &Peer,
     head: &Parts,
+    targets: Targets,
 ) -> Result<(Permit, Canonical), Denial> {
     check_framing(head).map_err(fault)?;
+    let handling = cache.policy.evaluator.policy().paths;
+    check_encoding(head.extensions.get().copied(), handling).map_err(fault)?;
     hosts::with(|hosts| {
         let line = hosts::sole_host(head);
         if let Some(host) = line.and_then(|line| hosts.find(line)) {
-            let handling = cache.policy.evaluator.policy().paths;
             let target = canonical_target_at(host, &head.method, &head.uri, head.version, handling)
                 .map_err(fault)?;
+            check_form(&target, targets).map_err(fault)?;
             let permit = permit(cache, peer, head, &target)?;
             return Ok((permit, Canonical { uri: target.rewritten().map(Uri::from), host: None }));
         }
-        let handling = cache.policy.evaluator.policy().paths;
         let (uri, headers) = (&head.uri, &head.headers);
         let target =
             canonical_target(&head.method, uri, head.version, headers, handling).map_err(fault)?;
+        check_form(&target, targets).map_err(fault)?;
         let permit = permit(cache, peer, head, &target)?;
         let canonical = Canonical::of(head, &target).ok_or(fault(TargetFault::Malformed))?;
         if let (Some(line), Some(host), None) = (line, &target.host, &canonical.host) {
@@ -223,6 +243,13 @@ fn decide(
         }
         Ok((permit, canonical))
     })
+}
+
+fn check_form(target: &Target<'_>, targets: Targets) -> Result<(), TargetFault> {
+    match targets {
+        Targets::Canonical if !target.is_canonical() => Err(TargetFault::NotCanonical),
+        Targets::Canonical | Targets::WithCanonicalForm => Ok(()),
+    }
 }
 
 fn fault(fault: TargetFault) -> Denial {

@@ -1,19 +1,31 @@
 //! The steps as a `tower::Layer` for other servers.
 //!
+//! **The layer belongs around the whole service** ([`PolicyLayer::whole_service`]), outside of every
+//! router: policy decides about the canonical target, and the router has to read the same one. A
+//! layer inside of a router (axum's `Router::layer`, `Router::nest`) comes after the router has read
+//! the target, so it refuses targets that are not canonical. `Router::nest` takes its prefix out of
+//! the target. With the feature `axum`, the decision is about axum's `OriginalUri`, which has it.
+//! Without that feature, and inside of other routers that take prefixes out, the layer sees the rest
+//! of the target alone: do not use it there.
+//!
 //! The server identifies the client by an [`Arc<Peer>`] in each request's extensions; a request
 //! without one is refused. Everything else is as in the sidecar: one snapshot per request, the
 //! canonical target, filters, rate limits, records, and an open response ends when its permission
 //! is revoked. Denied and audited requests are logged within the sidecar's limits; counts of
 //! suppressed lines are logged at the next such request. The layer does not watch the request's
 //! body: it ends with the response, so a client that does not read the response may keep sending
-//! until the server drops it. The sidecar watches both. Of the bounds of a TimeoutPolicy, the layer
+//! until the server drops it. The sidecar watches both. A tunnel behind an upgrade ends with its
+//! grant, by the [`TunnelGuard`] of its request. Of the bounds of a TimeoutPolicy, the layer
 //! applies those on the request, and on time without a byte from the head of the response on. It does
 //! not see the end of the request, so it applies none that begins there. Nor does it see the request's
 //! trailers: names that a policy rewrites or matches stay in them.
 
 mod body;
+mod routing;
+mod tunnel;
 
 pub use body::{EndedByPolicy, PolicyBody};
+pub use tunnel::{TunnelEnd, TunnelGuard};
 
 use super::authorizer::Authorizer;
 use super::pipeline::{
@@ -21,19 +33,20 @@ use super::pipeline::{
 };
 use crate::client_headers::ClientHeaders;
 use crate::record::{DecisionInfo, Notices, Recorder, RequestLine, RequestRecord};
-use crate::respond::{Answer, RefusalDetail};
+use crate::respond::{Answer, Fault, RefusalDetail, ResponseFault};
 use crate::store::{PolicyStore, PortHandle};
 use crate::telemetry::Telemetry;
 use body::{BoxError, WORKER, Watch};
 use bytes::Bytes;
 use http::header::MaxSizeReached;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use policy_tls::peer::Peer;
+use routing::Routing;
 use std::num::NonZeroU16;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio_stream::wrappers::WatchStream;
@@ -46,12 +59,29 @@ pub struct PolicyLayer {
     shared: Arc<LayerState>,
 }
 
+#[derive(Clone)]
 struct LayerState {
     handle: PortHandle,
     telemetry: Arc<Telemetry>,
     workload: Arc<str>,
     notices: Arc<Notices>,
     recorder: Option<Arc<dyn Recorder>>,
+    /// True if no router has read a request before the layer.
+    whole_service: bool,
+    /// Logs a tunnel that nothing would end once.
+    unguarded: Arc<Once>,
+}
+
+impl LayerState {
+    fn unguarded(&self) {
+        self.unguarded.call_once(|| {
+            tracing::error!(
+                workload = %self.workload,
+                "an answer 101 was refused: the application did not take the `TunnelGuard` of the \
+                 request, so that the tunnel would outlive its grant"
+            );
+        });
+    }
 }
 
 /// A service that forwards permitted requests only. Created by [`PolicyLayer`].
@@ -64,7 +94,7 @@ pub struct PolicyService<S> {
 
 impl PolicyLayer {
     /// Creates a layer that enforces the policy of `port` in `store`; `workload` is the name in
-    /// records.
+    /// records. Call [`whole_service`](Self::whole_service) on it if it is around the whole service.
     pub fn new(store: &PolicyStore, port: NonZeroU16, workload: &str) -> Self {
         let shared = LayerState {
             handle: store.port(port),
@@ -72,22 +102,30 @@ impl PolicyLayer {
             workload: workload.into(),
             notices: Arc::new(Notices::new(workload, Notices::INTERVAL)),
             recorder: None,
+            whole_service: false,
+            unguarded: Arc::new(Once::new()),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// States that the layer is around the whole service: no router has read a request before it.
+    /// The service then gets each request with its canonical target. Without this, or where axum's
+    /// `OriginalUri` says otherwise, a target that is not canonical is refused
+    /// (`target_not_canonical`).
+    #[must_use]
+    pub fn whole_service(self) -> Self {
+        self.with(|state| state.whole_service = true)
     }
 
     /// Passes one record per request to `recorder`.
     #[must_use]
     pub fn with_recorder(self, recorder: Arc<dyn Recorder>) -> Self {
-        let LayerState { handle, telemetry, workload, notices, recorder: _ } = &*self.shared;
-        let shared = LayerState {
-            handle: handle.clone(),
-            telemetry: Arc::clone(telemetry),
-            workload: Arc::clone(workload),
-            notices: Arc::clone(notices),
-            recorder: Some(recorder),
-        };
-        Self { shared: Arc::new(shared) }
+        self.with(|state| state.recorder = Some(recorder))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut LayerState)) -> Self {
+        change(Arc::make_mut(&mut self.shared));
+        self
     }
 }
 
@@ -135,12 +173,18 @@ where
         let (mut head, body) = request.into_parts();
         let peer = head.extensions.get::<Arc<Peer>>().cloned();
         let connection = LayerConnection { shared: Arc::clone(&self.shared), peer };
-        let authorizer = connection.peer.as_ref().map(|peer| self.authorizer(peer));
+        let routing = Routing::begin(self.shared.whole_service, &mut head);
+        let mut authorizer = connection.peer.as_ref().map(|peer| self.authorizer(peer));
+        if let Some(authorizer) = &mut authorizer {
+            authorizer.accept(routing.targets());
+        }
         match pipeline::admit(&connection, authorizer, &mut head) {
             Admission::Refused(refused) => PolicyFuture::refused(refused),
             Admission::Admitted(admitted) => {
+                routing.end(&mut head);
+                let guard = tunnel::guard(&mut head);
                 let inner = self.inner.call(Request::from_parts(head, body));
-                let open = Some(Box::new((connection, admitted)));
+                let open = Some(Box::new(Permitted { connection, admitted, guard }));
                 PolicyFuture { state: FutureState::Open { inner, open } }
             }
         }
@@ -159,6 +203,14 @@ impl<S> PolicyService<S> {
         let (_, authorizer) = self.last_peer.get_or_insert_with(fresh);
         authorizer
     }
+}
+
+/// A permitted request while the server is asked.
+struct Permitted {
+    connection: LayerConnection,
+    admitted: AdmittedRequest<Watch>,
+    /// Present if the request asks for an upgrade.
+    guard: Option<TunnelGuard>,
 }
 
 /// The connection of a request.
@@ -200,7 +252,7 @@ impl Enforcer for LayerConnection {
         self.shared.recorder.as_ref().is_some_and(|recorder| recorder.is_recording())
     }
 
-    fn notice(&self, decided: &DecisionInfo<'_>, request: RequestLine<'_>, now: Instant) {
+    fn notice(&self, decided: &mut DecisionInfo<'_>, request: RequestLine<'_>, now: Instant) {
         self.shared.notices.log(decided, Some(request), now);
     }
 
@@ -247,7 +299,7 @@ pin_project! {
         Open {
             #[pin]
             inner: F,
-            open: Option<Box<(LayerConnection, AdmittedRequest<Watch>)>>,
+            open: Option<Box<Permitted>>,
         },
         Refused { response: Option<Response<Bytes>> },
     }
@@ -280,7 +332,8 @@ where
                 return Poll::Ready(Ok(response.map(PolicyBody::text)));
             }
         };
-        let Some((connection, admitted)) = open.as_deref_mut() else { return Poll::Pending };
+        let Some(permitted) = open.as_deref_mut() else { return Poll::Pending };
+        let Permitted { connection, admitted, guard } = permitted;
         let answered = ready!(admitted.request.poll_answer(cx, |cx| inner.poll(cx)));
         let mut response = match answered {
             Ok(Ok(response)) => response,
@@ -289,14 +342,25 @@ where
                 return local_response(admitted.refuse(connection, answer, Duration::ZERO));
             }
         };
+        if !tunnel::may_pass(&response, guard.as_ref()) {
+            connection.shared.unguarded();
+            let answer = Answer::Upstream(Fault::Response(ResponseFault::Unguarded));
+            return local_response(admitted.refuse(connection, answer, Duration::ZERO));
+        }
         if let Some(refused) = admitted.pass(connection, &mut response, Duration::ZERO) {
             return local_response(refused);
         }
         let format = admitted.format();
-        let watch = open.take().map(|open| {
-            let (_, admitted) = *open;
-            Box::new(admitted.request)
-        });
+        let Some(permitted) = open.take() else { return Poll::Pending };
+        let Permitted { admitted, guard, .. } = *permitted;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS
+            && let Some(guard) = guard
+        {
+            // Only a body that ends at once follows the head.
+            tunnel::follow(admitted.request.into_switched().0, guard);
+            return Poll::Ready(Ok(response.map(|inner| PolicyBody::open(inner, None, format))));
+        }
+        let watch = Some(Box::new(admitted.request));
         Poll::Ready(Ok(response.map(|inner| PolicyBody::open(inner, watch, format))))
     }
 }

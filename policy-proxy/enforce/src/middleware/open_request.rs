@@ -3,7 +3,7 @@
 use super::timer::{Progress, Timer};
 use crate::respond::{Answer, Fault};
 use http::Response;
-use policy_core::Denied;
+use policy_core::{DecisionId, Denied};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 pub trait OpenRequest {
     /// Returns the reason if permission was revoked. Else wakes `cx` when it is.
     fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied>;
+
+    /// Returns the id of the record of a revocation, if it is recorded.
+    fn refusal(&self) -> Option<DecisionId>;
 
     /// Records the response's head. The request arrived at `started`; the application took `waited`
     /// of the time since.

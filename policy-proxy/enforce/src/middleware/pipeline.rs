@@ -3,9 +3,8 @@
 //!
 //! [`PolicyService`](super::PolicyService) and the sidecar's connections run the same steps. The
 //! steps are synchronous and generic over the state of an open request ([`Enforcer::Open`]); each
-//! caller calls its application in between. The sidecar does not use the tower service, because
-//! `tower_service::Service` takes requests by value: the copies alone are 2.6 % of the instructions
-//! of an HTTP/1 request.
+//! caller calls its application in between. The sidecar does not use the tower service, which takes
+//! requests by value: the copies alone are 2.6 % of the instructions of an HTTP/1 request.
 
 pub use super::open_request::{OpenRequest, TimedRequest};
 
@@ -23,7 +22,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, MaxSizeReached, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, Version};
-use policy_core::{Denial, Denied, PathHandling, Permit, TargetFault};
+use policy_core::{DecisionId, Denial, Denied, PathHandling, Permit, TargetFault};
 use policy_tls::peer::Peer;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -57,8 +56,8 @@ pub trait Enforcer {
     /// Returns true if records are written.
     fn is_recording(&self) -> bool;
 
-    /// Logs a refusal or an audited permit, decided at `now`.
-    fn notice(&self, decided: &DecisionInfo<'_>, request: RequestLine<'_>, now: Instant);
+    /// Logs and records a refusal or an audited permit, decided at `now`, and sets the id of its record.
+    fn notice(&self, decided: &mut DecisionInfo<'_>, request: RequestLine<'_>, now: Instant);
 
     /// Writes a record; only called if [`Self::is_recording`].
     fn record(&self, decided: &DecisionInfo<'_>, request: RequestRecord<'_>);
@@ -133,7 +132,8 @@ pub struct AdmittedRequest<O> {
     /// Options that concern the connection of the request.
     pub options: ConnectionOptions,
     permit: Permit,
-    policy: Arc<ActivePolicy>,
+    /// The policy that permitted it.
+    pub policy: Arc<ActivePolicy>,
     /// True if there are response filters.
     changes_response: bool,
     /// The open request.
@@ -147,6 +147,8 @@ struct RequestContext {
     started: Instant,
     /// `None` if no records are written.
     info: Option<Box<RequestInfo>>,
+    /// The id of the decision's record.
+    id: Option<DecisionId>,
 }
 
 /// Decides on a request by its connection's `authorizer`, and makes the head canonical for
@@ -171,7 +173,7 @@ pub fn admit<E: Enforcer>(
     let peer = enforcer.peer();
     let meshed = peer.is_some_and(Peer::is_meshed);
     let format = ResponseFormat::of(head, meshed, enforcer.refusal_detail());
-    let mut context = RequestContext { format, started, info };
+    let mut context = RequestContext { format, started, info, id: None };
     let Some(options) = clean(enforcer.role(), head, meshed) else {
         return Admission::Refused(context.too_large(enforcer));
     };
@@ -179,7 +181,7 @@ pub fn admit<E: Enforcer>(
         return Admission::Refused(context.refuse(enforcer, &missing_peer()));
     };
     if options.orig_proto == Some(Version::HTTP_11) && !headers::names_host(head) {
-        return Admission::Refused(context.refuse(enforcer, &missing_host()));
+        return Admission::Refused(context.refuse_noticed(enforcer, head, &missing_host()));
     }
     let changes = enforcer.changes();
     let outcome = {
@@ -189,8 +191,7 @@ pub fn admit<E: Enforcer>(
     let Forward { permit, plan, snapshot, policy, series } = match outcome {
         AuthorizeOutcome::Forward(forward) => forward,
         AuthorizeOutcome::Refuse(refusal) => {
-            context.notice(enforcer, head, (refusal.policy.as_deref(), refusal.decision));
-            return Admission::Refused(context.refuse(enforcer, &refusal));
+            return Admission::Refused(context.refuse_noticed(enforcer, head, &refusal));
         }
     };
     if let Some(info) = &mut context.info {
@@ -305,6 +306,9 @@ impl<O: OpenRequest> AdmittedRequest<O> {
     {
         enforcer.failed(&answer);
         let decision = answer.decision_for(self.permit);
+        if decision.is_err() {
+            self.context.id = self.request.open.refusal();
+        }
         let policy = Some(Arc::clone(&self.policy));
         let refused = self.context.refuse(enforcer, &Refusal { answer, decision, policy });
         let open = &mut self.request.open;
@@ -325,12 +329,12 @@ impl<O: OpenRequest> AdmittedRequest<O> {
     }
 
     fn filter<B>(&mut self, role: Role, response: &mut Response<B>) -> Result<(), Answer> {
-        let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        let (status, listed) = (response.status(), response.version() >= Version::HTTP_2);
+        let switching = status == StatusCode::SWITCHING_PROTOCOLS;
         if role != Role::Origin && switching && !self.options.upgrade {
             return Err(Answer::Upstream(Fault::Response(ResponseFault::Upgrade)));
         }
-        let listed = response.version() >= Version::HTTP_2;
-        self.forwarding().1.change(role, response.headers_mut(), (switching, listed))
+        self.forwarding().1.change(role, response.headers_mut(), (status, listed))
     }
 }
 
@@ -352,7 +356,8 @@ impl ResponseFilter<'_> {
         // They frame no body (RFC 9110 section 15.2).
         headers.remove(CONTENT_LENGTH);
         headers.remove(TRANSFER_ENCODING);
-        self.version > Version::HTTP_10 && self.change(role, headers, (false, true)).is_ok()
+        self.version > Version::HTTP_10
+            && self.change(role, headers, (StatusCode::CONTINUE, true)).is_ok()
     }
 
     /// `listed`: the head came over HTTP/2, whose library does not bound its bytes.
@@ -360,14 +365,14 @@ impl ResponseFilter<'_> {
         &self,
         role: Role,
         headers: &mut HeaderMap,
-        (switching, listed): (bool, bool),
+        (status, listed): (StatusCode, bool),
     ) -> Result<(), Answer> {
         if let Role::Proxy { response_fields, response_bytes, .. } = role {
             let is_long = listed && headers::list_size(headers) > response_bytes;
             if headers.len() > response_fields || is_long {
                 return Err(Answer::Upstream(Fault::Response(ResponseFault::TooLarge)));
             }
-            headers::clean_response(headers, switching);
+            headers::clean_response(headers, status, self.version);
         }
         if self.changes {
             filters::change_response(self.policy, self.permit, headers)?;
@@ -380,12 +385,23 @@ impl ResponseFilter<'_> {
 }
 
 impl RequestContext {
+    /// Logs and records the refusal of `head`, and answers in the application's place.
+    fn refuse_noticed<E: Enforcer>(
+        &mut self,
+        enforcer: &E,
+        head: &Parts,
+        refusal: &Refusal,
+    ) -> LocalResponse {
+        self.notice(enforcer, head, (refusal.policy.as_deref(), refusal.decision));
+        self.refuse(enforcer, refusal)
+    }
+
     /// Answers in the application's place.
     fn refuse<E: Enforcer>(&self, enforcer: &E, refusal: &Refusal) -> LocalResponse {
         if let (None, Err(denial)) = (&refusal.policy, &refusal.decision) {
             enforcer.telemetry().refused(denial.reason);
         }
-        let response = respond::respond(&refusal.answer, &self.format);
+        let response = respond::respond(&refusal.answer, &self.format.recorded_as(self.id));
         let by = (refusal.policy.as_deref(), refusal.decision);
         self.record(enforcer, &response, by, Duration::ZERO);
         LocalResponse { response, format: self.format }
@@ -399,10 +415,10 @@ impl RequestContext {
         LocalResponse { response: respond::respond(&answer, &self.format), format: self.format }
     }
 
-    /// Logs a decision on the request of `head`.
+    /// Logs and records a decision on the request of `head`.
     #[cold]
     fn notice<E: Enforcer>(
-        &self,
+        &mut self,
         enforcer: &E,
         head: &Parts,
         (policy, decision): (Option<&ActivePolicy>, Result<Permit, Denial>),
@@ -410,9 +426,11 @@ impl RequestContext {
         let Some(peer) = enforcer.peer() else { return };
         let paths = policy.map(|policy| policy.evaluator.policy().paths);
         let canonical = paths != Some(PathHandling::Raw);
-        let request = RequestLine { method: &head.method, path: head.uri.path(), canonical };
+        let request = RequestLine::of(head, canonical);
         let (at, port) = (SystemTime::now(), enforcer.handle().port());
-        enforcer.notice(&DecisionInfo { at, port, peer, policy, decision }, request, self.started);
+        let mut decided = DecisionInfo { at, port, peer, policy, decision, id: None };
+        enforcer.notice(&mut decided, request, self.started);
+        self.id = decided.id;
     }
 
     /// Passes the decision and the response to the recorder.
@@ -426,6 +444,7 @@ impl RequestContext {
         let (Some(info), Some(peer)) = (&self.info, enforcer.peer()) else { return };
         let port = enforcer.handle().port();
         let request = info.request(response, self.started.elapsed(), waited);
-        enforcer.record(&DecisionInfo { at: info.at, port, peer, policy, decision }, request);
+        let (at, id) = (info.at, self.id);
+        enforcer.record(&DecisionInfo { at, port, peer, policy, decision, id }, request);
     }
 }

@@ -4,6 +4,7 @@ use super::entry::{Record, Recorder, RequestRecord};
 use parking_lot::Mutex;
 use policy_tls::datetime::rfc3339;
 use serde_json::json;
+use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -102,17 +103,45 @@ fn json(record: &Record<'_>, request: &RequestRecord<'_>) -> String {
         "verdict": record.verdict.as_str(),
     });
     if let Some(fields) = line.as_object_mut() {
-        let reason = record.verdict.reason().map(policy_core::Denied::as_str);
-        for (name, value) in [("reason", reason), ("http_route", record.http_route)] {
+        for (name, value) in facts(record) {
             fields.extend(value.map(|value| (name.to_owned(), value.into())));
         }
     }
     format!("{line}\n")
 }
 
+/// A decision, the objects by which it was made, and the id of its record.
+fn facts(record: &Record<'_>) -> [(&'static str, Option<String>); 5] {
+    let reason = record.verdict.reason().map(policy_core::Denied::as_str);
+    [
+        ("reason", reason.map(ToOwned::to_owned)),
+        ("route", record.route.map(ToString::to_string)),
+        ("http_route", record.http_route.map(ToOwned::to_owned)),
+        ("authorization", record.authorization.map(ToString::to_string)),
+        ("decision", record.id.map(|id| id.to_string())),
+    ]
+}
+
+/// The line of a request. What was refused or audited has fields behind Apache's.
 fn apache(record: &Record<'_>, request: &RequestRecord<'_>) -> String {
+    let mut line = common(record, request);
+    if record.verdict.reason().is_some() || record.audited {
+        for (name, value) in facts(record) {
+            if let Some(value) = value {
+                let quoted = value.contains(|c: char| !c.is_ascii_graphic() || c == '"');
+                let value = if quoted { format!("\"{}\"", value.escape_default()) } else { value };
+                // Writing to a string cannot fail.
+                let _ = write!(line, " {name}={value}");
+            }
+        }
+    }
+    line.push('\n');
+    line
+}
+
+fn common(record: &Record<'_>, request: &RequestRecord<'_>) -> String {
     format!(
-        "{} {} - [{}] \"{} {} {:?}\" {}\n",
+        "{} {} - [{}] \"{} {} {:?}\" {}",
         record.client(),
         record.client_id().unwrap_or("-"),
         rfc3339(record.at),
@@ -129,7 +158,7 @@ mod tests {
     #![allow(clippy::arithmetic_side_effects, reason = "tests")]
     use super::*;
     use crate::record::Verdict;
-    use policy_core::{Denied, Identity};
+    use policy_core::{DecisionId, Denied, Identity, PodPart};
     use policy_tls::peer::{Peer, PeerTls};
     use std::num::NonZeroU16;
     use std::sync::Arc;
@@ -173,6 +202,7 @@ mod tests {
             route: None,
             http_route: Some("/books/:id"),
             authorization: None,
+            id: Some(DecisionId::new(PodPart::of("9f3c4"), 0, 1)),
             audited: false,
             request: Some(request),
         };
@@ -182,10 +212,11 @@ mod tests {
     }
 
     #[test]
-    fn apache_lines_name_client_identity_and_status() {
+    fn apache_lines_name_client_identity_status_and_what_was_decided() {
         assert_eq!(
             line(Format::Apache, "/a?b"),
-            "10.1.0.9:40112 a.b.example - [2024-02-29T12:34:56.789Z] \"GET /a?b HTTP/1.1\" 403\n"
+            "10.1.0.9:40112 a.b.example - [2024-02-29T12:34:56.789Z] \"GET /a?b HTTP/1.1\" 403 \
+             reason=unauthorized http_route=/books/:id decision=kwy4000001\n"
         );
     }
 
@@ -218,6 +249,7 @@ mod tests {
             "verdict": "deny",
             "reason": "unauthorized",
             "http_route": "/books/:id",
+            "decision": "kwy4000001",
         });
         assert_eq!(value, expected);
     }

@@ -1,9 +1,10 @@
 //! One decision and its subject, as recorders receive it.
 
-use policy_core::{Denied, Origin, Source};
+use policy_core::{DecisionId, Denied, Origin, Source};
 use policy_tls::peer::Peer;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Receives one record per decision. Called on the worker's thread: it must not block for long.
@@ -16,6 +17,33 @@ pub trait Recorder: Send + Sync {
     /// Receives a decision. Called for a permitted request when its response head is known; for a
     /// connection when it is decided on.
     fn record(&self, record: &Record<'_>);
+
+    /// Receives a refusal of one of the workload's own connections; ignored unless implemented.
+    fn record_outbound(&self, _: &OutboundRecord<'_>) {}
+}
+
+/// A decision of the sidecar's outbound half, for its record.
+#[derive(Clone, Copy, Debug)]
+pub struct OutboundRefusal<'a> {
+    /// The Service, by namespace and name; `None`: the address belongs to none that is known.
+    pub service: Option<(&'a Arc<str>, &'a Arc<str>)>,
+    /// The address that the application dialled, if the system says it.
+    pub address: Option<SocketAddr>,
+    /// The reason.
+    pub reason: &'static str,
+}
+
+/// A connection of the workload that its sidecar refused.
+#[derive(Clone, Copy, Debug)]
+pub struct OutboundRecord<'a> {
+    /// Time of the refusal.
+    pub at: SystemTime,
+    /// The workload, as the sidecar's configuration names it.
+    pub workload: &'a str,
+    /// The refusal.
+    pub refused: OutboundRefusal<'a>,
+    /// The id of the group that it is recorded in, if it is.
+    pub id: Option<DecisionId>,
 }
 
 /// A decision and its subject.
@@ -37,6 +65,8 @@ pub struct Record<'a> {
     pub http_route: Option<&'a str>,
     /// The authorization that granted a permit.
     pub authorization: Option<&'a Source>,
+    /// The id of the group that the decision is recorded in, if it is.
+    pub id: Option<DecisionId>,
     /// True if the authorization requests an audit.
     pub audited: bool,
     /// The request; `None` for a connection.

@@ -4,11 +4,13 @@ mod digest;
 mod line;
 mod rate;
 
-pub use line::RequestLine;
-
+use super::client_key::ClientKey;
+use super::decisions::Decisions;
 use super::request_info::DecisionInfo;
-use digest::{ClientKey, DecisionKind, Digest, DueLines};
+use super::request_line::RequestLine;
+use digest::{DecisionKind, Digest, DueLines};
 use parking_lot::Mutex;
+use policy_core::DecisionId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,8 @@ use std::time::{Duration, Instant};
 pub struct Notices {
     workload: Arc<str>,
     digest: Mutex<Digest>,
+    /// `None`: nothing is recorded.
+    decisions: Option<Arc<Decisions>>,
 }
 
 impl Notices {
@@ -30,22 +34,54 @@ impl Notices {
 
     /// Creates the log of decisions of `workload`.
     pub fn new(workload: &str, interval: Duration) -> Self {
-        Self { workload: workload.into(), digest: Mutex::new(Digest::new(interval)) }
-    }
-
-    /// Logs a decision about a request, or about a connection if there is none.
-    #[inline]
-    pub fn log(&self, decided: &DecisionInfo<'_>, request: Option<RequestLine<'_>>, now: Instant) {
-        if !decided.decision.as_ref().is_ok_and(|permit| !permit.is_audited()) {
-            self.log_line(decided, request, now);
+        Self {
+            workload: workload.into(),
+            digest: Mutex::new(Digest::new(interval)),
+            decisions: None,
         }
     }
 
+    /// Records what is logged in `decisions`, too.
+    #[must_use]
+    pub fn with_decisions(mut self, decisions: Arc<Decisions>) -> Self {
+        self.decisions = Some(decisions);
+        self
+    }
+
+    /// Returns the record of what is logged.
+    pub fn decisions(&self) -> Option<&Arc<Decisions>> {
+        self.decisions.as_ref()
+    }
+
+    /// Logs and records a decision about a request, or about a connection if there is none. Returns
+    /// the id of its record, if it has one.
+    #[inline]
+    pub fn log(
+        &self,
+        decided: &mut DecisionInfo<'_>,
+        request: Option<RequestLine<'_>>,
+        now: Instant,
+    ) -> Option<DecisionId> {
+        if !decided.decision.as_ref().is_ok_and(|permit| !permit.is_audited()) {
+            self.log_line(decided, request, now);
+        }
+        decided.id
+    }
+
     #[cold]
-    fn log_line(&self, decided: &DecisionInfo<'_>, request: Option<RequestLine<'_>>, now: Instant) {
+    fn log_line(
+        &self,
+        decided: &mut DecisionInfo<'_>,
+        request: Option<RequestLine<'_>>,
+        now: Instant,
+    ) {
         let reason = decided.decision.as_ref().err().map(|denial| denial.reason);
         let kind = DecisionKind { port: decided.port, reason, connection: request.is_none() };
         let client = ClientKey::of(decided.peer);
+        decided.id = self
+            .decisions
+            .as_ref()
+            .and_then(|decisions| decisions.inbound(&client, decided, request.as_ref(), now));
         let (first, due) = {
             let mut digest = self.digest.lock();
             let due = digest.tick(now);

@@ -7,7 +7,7 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderName, USER_AGENT};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Response, Version};
-use policy_core::{Denial, Permit};
+use policy_core::{DecisionId, Denial, Permit};
 use policy_tls::peer::Peer;
 use std::num::NonZeroU16;
 use std::time::{Duration, SystemTime};
@@ -24,6 +24,8 @@ pub struct DecisionInfo<'a> {
     pub policy: Option<&'a ActivePolicy>,
     /// The decision.
     pub decision: Result<Permit, Denial>,
+    /// The id of its record, once it is recorded.
+    pub id: Option<DecisionId>,
 }
 
 /// The properties of a request, for records, taken before it is forwarded.
@@ -63,6 +65,7 @@ impl DecisionInfo<'_> {
             route: route.map(|(route, _)| &route.origin),
             http_route: route.and_then(|(route, _)| Some(route.label.as_ref()?.as_str())),
             authorization: authorization.map(|authorization| &authorization.source),
+            id: self.id,
             audited: self.decision.as_ref().is_ok_and(Permit::is_audited),
             request,
         }

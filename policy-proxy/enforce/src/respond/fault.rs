@@ -62,12 +62,16 @@ pub enum ResponseFault {
     TooManyInterim,
     /// It switches protocols without an upgrade request, or before the request is complete.
     Upgrade,
+    /// It switches protocols, and nothing would end the tunnel with its grant.
+    Unguarded,
 }
 
 impl ResponseFault {
     fn kind(self) -> ErrorKind {
         match self {
-            Self::Malformed | Self::TooManyInterim | Self::Upgrade => ErrorKind::ResponseMalformed,
+            Self::Malformed | Self::TooManyInterim | Self::Upgrade | Self::Unguarded => {
+                ErrorKind::ResponseMalformed
+            }
             Self::Field => ErrorKind::ResponseField,
             Self::Framing => ErrorKind::ResponseFraming,
             Self::TooLarge => ErrorKind::ResponseTooLarge,
@@ -88,6 +92,9 @@ impl ResponseFault {
             }
             Self::TooManyInterim => "the application sent too many interim responses",
             Self::Upgrade => "the application switched protocols unasked",
+            Self::Unguarded => {
+                "the application switched protocols and did not take the guard of the tunnel"
+            }
         }
     }
 }

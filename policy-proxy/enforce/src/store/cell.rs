@@ -6,7 +6,7 @@ use crate::telemetry::{Counters, PortStatus};
 use arc_swap::ArcSwap;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use policy_core::evaluator::Evaluator;
-use policy_core::{Denied, Facts, InformationalHeaders, Revision};
+use policy_core::{Denied, Facts, InformationalHeaders, Revision, UpstreamReuse};
 use policy_server::ClientNetwork;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -79,6 +79,14 @@ impl ActivePolicy {
         match self.evaluator.policy().informational_headers {
             InformationalHeaders::Enabled => true,
             InformationalHeaders::Disabled => false,
+        }
+    }
+
+    /// Returns true if a connection to the application is used again after requests with a body, too.
+    pub fn reuses_after_bodies(&self) -> bool {
+        match self.evaluator.policy().upstream_reuse {
+            UpstreamReuse::Usual => true,
+            UpstreamReuse::WithoutBody => false,
         }
     }
 

@@ -29,6 +29,7 @@ fn limited(default: DefaultPolicy, rate: Option<u32>) -> Arc<ServerPolicy> {
         deny: None,
         paths: PathHandling::Canonical,
         informational_headers: InformationalHeaders::Enabled,
+        upstream_reuse: policy_core::UpstreamReuse::Usual,
         authorizations: default.authorizations(),
         exemptions: Vec::new(),
         routes: RouteTable {

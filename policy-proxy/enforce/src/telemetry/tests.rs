@@ -23,6 +23,7 @@ fn policy() -> Arc<ServerPolicy> {
         deny: None,
         paths: PathHandling::Canonical,
         informational_headers: InformationalHeaders::Enabled,
+        upstream_reuse: policy_core::UpstreamReuse::Usual,
         authorizations: DefaultPolicy::AllUnauthenticated.authorizations(),
         exemptions: Vec::new(),
         routes: RouteTable {

@@ -11,6 +11,7 @@ mod head;
 use super::decode::{BodyError, Decoded, Decoder};
 use super::encode;
 use super::header_pool;
+use super::last_after_body::LastAfterBody;
 use super::read_buf;
 use super::request_decode::Bounds;
 use super::request_encode;
@@ -25,7 +26,7 @@ use http_body::{Body, Frame, SizeHint};
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 /// A connection and the exchange that is in progress on it.
@@ -62,11 +63,17 @@ pub struct Connection<S, B> {
     decoder: Decoder,
     /// True if another protocol follows the response's head.
     switched: bool,
+    /// True if the server said in the response's head that it closes the connection.
+    closes: bool,
+    /// True if the request said that no further one follows.
+    close_requested: bool,
     /// True while both sides allow another request on the connection.
     reusable: bool,
     /// True if the last [`Self::poll_idle`] found nothing to read and registered its task to be
     /// woken.
     watched: bool,
+    /// The task that sends the rest of the request, while the response is not read to its end.
+    rest: Option<Waker>,
 }
 
 /// Error of an exchange. The connection cannot be used any further.
@@ -134,8 +141,11 @@ where
             repeatable: false,
             decoder: Decoder::empty(),
             switched: false,
+            closes: false,
+            close_requested: false,
             reusable: true,
             watched: false,
+            rest: None,
         }
     }
 
@@ -156,17 +166,19 @@ where
         self.out.forget();
         let mut written = Vec::new();
         let small = self.out.small().unwrap_or(&mut written);
-        self.encoder = request_encode::write(small, (head, text), &size);
+        // Some servers read no body of these methods, and would take it for the next request.
+        let unread = [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS];
+        let is_last =
+            unread.contains(&head.method) || head.extensions.get::<LastAfterBody>().is_some();
+        self.encoder = request_encode::write(small, (head, text), (&size, is_last));
         self.is_head = head.method == Method::HEAD;
         let expects = size.exact() != Some(0) && head.headers.contains_key(EXPECT);
         header_pool::recycle(std::mem::take(&mut head.headers));
-        let none =
-            matches!(self.encoder, encode::BodyEncoder::None | encode::BodyEncoder::Length(0));
+        let none = !self.encoder.has_body();
         self.upload = (!none).then_some(body);
-        // Some servers read no body of these methods, and would take it for the next request.
-        let unread = [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS];
-        let ignored = !none && unread.contains(&head.method);
-        (self.bytes_written, self.answered, self.reusable) = (false, false, !ignored);
+        self.close_requested = is_last && !none;
+        (self.bytes_written, self.answered) = (false, false);
+        self.reusable = !self.close_requested;
         (self.interim, self.head_follows) = (InterimResponses::default(), false);
         self.awaits_continue = expects;
         // Only a request without a body: one that was taken from the client is gone.
@@ -235,6 +247,30 @@ where
         }
     }
 
+    /// Ready once the server has closed the connection behind its response: it reads no more of the
+    /// request, whose rest is given up. To be called while [`Self::poll_send`] is pending.
+    pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_answered() {
+            self.rest = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        // What is behind the response belongs to no request.
+        if self.input.is_empty() && !matches!(ready!(self.poll_read(cx)), Ok(1..)) {
+            self.reusable = false;
+            self.upload = None;
+            self.out = WriteBuf::default();
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+
+    /// Wakes the task that sends the rest of the request, because the response is read to its end.
+    pub fn wake_rest(&mut self) {
+        if let Some(waker) = self.rest.take() {
+            waker.wake();
+        }
+    }
+
     /// Handles a failed write. A server that stops reading a request may have answered it all the
     /// same, unless the write timed out.
     fn write_failed(&mut self, error: io::Error) -> Result<(), Error> {
@@ -291,6 +327,7 @@ where
             (self.upload, self.reusable) = (None, false);
         }
         self.reusable &= head.keep_alive;
+        self.closes = head.closes;
         self.switched = head.body == ResponseFraming::Switched;
         self.decoder = match head.body {
             ResponseFraming::Length(_) if !self.buffered_body.is_empty() => Decoder::empty(),
@@ -369,6 +406,12 @@ where
         self.answered && self.buffered_body.is_empty() && self.decoder.is_end()
     }
 
+    /// Returns true if the server said in the response's head that it closes the connection, which the
+    /// request did not say itself.
+    pub fn closes(&self) -> bool {
+        self.closes && !self.close_requested
+    }
+
     /// Returns true if another protocol follows the response's head.
     pub fn is_switched(&self) -> bool {
         self.switched
@@ -392,6 +435,11 @@ where
         if self.input.capacity() > 0 {
             self.input = BytesMut::new();
         }
+    }
+
+    /// Returns the stream.
+    pub fn get_ref(&self) -> &S {
+        &self.io
     }
 
     /// Returns the stream and the bytes that were read behind the response.

@@ -28,6 +28,14 @@ pub enum BodyEncoder {
 pub struct IncompleteBody;
 
 impl BodyEncoder {
+    /// Returns true if a body is written.
+    pub(crate) fn has_body(&self) -> bool {
+        match self {
+            Self::None | Self::Length(0) => false,
+            Self::Length(_) | Self::Chunked | Self::UntilClose => true,
+        }
+    }
+
     /// Appends a piece of the body. Bytes beyond the announced length are dropped.
     pub fn data(&mut self, mut piece: Bytes, out: &mut WriteBuf) {
         if piece.is_empty() {

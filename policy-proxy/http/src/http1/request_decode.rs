@@ -6,13 +6,15 @@
 //!    colon, no lone carriage return.
 //! 2. A length consists of digits. Two lengths that differ are rejected, two equal ones are one.
 //! 3. A transfer coding ends in `chunked` and names it once; HTTP/1.0 has none.
-//! 4. A target has no fragment.
+//! 4. A target has no fragment. Characters that clients should percent-encode are so in the URI, and
+//!    the head has a mark of it ([`UnencodedTarget`]).
 //! 5. A length beside a transfer coding is kept: the authorizer rejects it (RFC 9112 section 6.3:
 //!    request smuggling).
 //! 6. A line ends in CR LF. RFC 9112 section 2.2 allows a recipient to accept a lone LF, but some
 //!    recipients take it for a part of a value: a proxy in front of this one, or an application behind
 //!    another.
 
+use super::unencoded::UnencodedTarget;
 use super::{head_arena, header_pool};
 use crate::bounds::MAX_FIELDS;
 use bytes::Bytes;
@@ -228,15 +230,18 @@ impl RequestHeadBuilder {
         if target.contains('#') {
             return Err(RequestHeadError::Malformed);
         }
-        let target = shared.of(target.as_bytes()).ok_or(RequestHeadError::Malformed)?;
-        let uri = Uri::from_maybe_shared(target).map_err(|_| RequestHeadError::Malformed)?;
+        let (uri, mark) = read_target(target, &shared)?;
         for field in &*parsed.headers {
             let (name, value) = shared.field(field).ok_or(RequestHeadError::Malformed)?;
             if self.keep(&name, &value)? {
                 self.headers.append(name, value);
             }
         }
-        self.end(method, uri, shared.into_bytes())
+        let mut head = self.end(method, uri, shared.into_bytes())?;
+        if let Some(mark) = mark {
+            head.parts.extensions.insert(mark);
+        }
+        Ok(head)
     }
 
     /// Records the effect of a field on the message. Returns false if the field only repeats an
@@ -292,6 +297,20 @@ impl RequestHeadBuilder {
             self.expects && self.version == Version::HTTP_11 && body != RequestFraming::None;
         let keep_alive = self.keep_alive && !self.closes && !ambiguous;
         Ok(RequestHead { parts, body, keep_alive, expects, text })
+    }
+}
+
+/// Reads the target, and notes characters in it that RFC 3986 has percent-encoded.
+fn read_target(
+    target: &str,
+    shared: &HeadBytes,
+) -> Result<(Uri, Option<UnencodedTarget>), RequestHeadError> {
+    let own = shared.of(target.as_bytes()).ok_or(RequestHeadError::Malformed)?;
+    match Uri::from_maybe_shared(own) {
+        Ok(uri) => Ok((uri, None)),
+        Err(_) => UnencodedTarget::read(target)
+            .map(|(uri, mark)| (uri, Some(mark)))
+            .ok_or(RequestHeadError::Malformed),
     }
 }
 

@@ -4,7 +4,8 @@
 use super::encode::BodyEncoder;
 use super::line::{line_as_received, sized, spelling};
 use super::response_encode::write_transfer_encoding;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use super::unencoded::UnencodedTarget;
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{Uri, Version};
 use http_body::SizeHint;
@@ -17,19 +18,30 @@ use std::io::Write;
 /// body gets no framing field unless the client sent a length of 0; so does HTTP/1.0, which cannot
 /// have a body of unknown length. If an HTTP/2 client has not ended a GET, a body may follow; it is
 /// sent as an HTTP/1 client would send it.
+///
+/// `ends_after_body`: no request follows a body, and the head says so (RFC 9112 section 9.6), because the
+/// server may leave the body unread and take it for the next request while the connection is open. The
+/// head of such a request asks for no upgrade, which a server would take for a wish to keep the connection.
 pub(super) fn write(
     out: &mut Vec<u8>,
     (head, text): (&Parts, &[u8]),
-    body: &SizeHint,
+    (body, ends_after_body): (&SizeHint, bool),
 ) -> BodyEncoder {
     out.reserve(AVERAGE_HEAD);
     out.extend_from_slice(head.method.as_str().as_bytes());
     out.push(b' ');
-    put_target(out, &head.uri);
+    match head.extensions.get::<UnencodedTarget>() {
+        None => put_target(out, &head.uri),
+        Some(mark) => mark.write(&head.uri, text, out),
+    }
     let old = head.version == Version::HTTP_10;
     out.extend_from_slice(if old { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
     let (mut said, mut coded) = (None, None);
+    let closes = ends_after_body && body.exact() != Some(0);
     for (name, value) in &head.headers {
+        if closes && (*name == CONNECTION || *name == UPGRADE) {
+            continue;
+        }
         if *name == CONTENT_LENGTH {
             said = Some(spelling(name, value.as_bytes(), text));
         } else if *name == TRANSFER_ENCODING {
@@ -39,6 +51,9 @@ pub(super) fn write(
         }
     }
     let framing = frame(out, head, body, (said, coded));
+    if closes && framing.has_body() {
+        out.extend_from_slice(b"connection: close\r\n");
+    }
     out.extend_from_slice(b"\r\n");
     framing
 }
@@ -90,8 +105,26 @@ mod tests {
     fn check(request: http::request::Builder, body: SizeHint, want: &str) {
         let (head, ()) = request.body(()).unwrap().into_parts();
         let mut out = Vec::new();
-        write(&mut out, (&head, b""), &body);
+        write(&mut out, (&head, b""), (&body, false));
         assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+
+    #[test]
+    fn the_head_of_a_last_request_with_a_body_says_that_none_follows() {
+        let written = |request: http::request::Builder, bytes: u64| {
+            let (head, ()) = request.body(()).unwrap().into_parts();
+            let mut out = Vec::new();
+            write(&mut out, (&head, b""), (&SizeHint::with_exact(bytes), true));
+            String::from_utf8(out).unwrap()
+        };
+        let last = "GET / HTTP/1.1\r\ncontent-length: 5\r\nconnection: close\r\n\r\n";
+        assert_eq!(written(Request::get("/"), 5), last);
+        assert_eq!(written(Request::get("/"), 0), "GET / HTTP/1.1\r\n\r\n");
+        let upgrade =
+            || Request::get("/").header("connection", "upgrade").header("upgrade", "websocket");
+        assert_eq!(written(upgrade(), 5), last);
+        let kept = "GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+        assert_eq!(written(upgrade(), 0), kept);
     }
 
     #[test]

@@ -2,14 +2,17 @@
 //!
 //! A response that two readers could frame differently is rejected (RFC 9112 section 6.3,
 //! stricter):
-//! 1. The syntax is httparse's without its lenient options: no folded lines. Whitespace before a
-//!    colon is removed (RFC 9112 section 5.1), except where the field frames the body.
+//! 1. The syntax is httparse's without its lenient options. Whitespace before a colon is removed
+//!    (RFC 9112 section 5.1), except where the field frames the body. A folded line becomes one line
+//!    (section 5.2).
 //! 2. A length consists of digits. Two lengths that differ are rejected, two equal ones are one.
-//! 3. A transfer coding ends in `chunked`, names it once, and has no length beside it; HTTP/1.0 has
-//!    none.
+//! 3. A transfer coding ends in `chunked` and has no length beside it; HTTP/1.0 has none. `chunked`
+//!    once more is the same coding, because frameworks add it where the server has, and clients read
+//!    it as one. `identity` is no coding (RFC 2616 section 3.6).
 
 use super::header_pool;
 use super::request_decode::{Bounds, HeadBytes, digits, has_token, is_token, tokens};
+use crate::bounds::MAX_FIELDS;
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Response, StatusCode, Version};
@@ -26,6 +29,8 @@ pub struct ResponseHead {
     pub body: ResponseFraming,
     /// True if another request may follow on the connection.
     pub keep_alive: bool,
+    /// True if the application said that it closes the connection.
+    pub closes: bool,
     /// The bytes of the head, of which the values of its fields are parts.
     pub text: Bytes,
 }
@@ -76,7 +81,7 @@ pub fn is_interim(status: StatusCode) -> bool {
 }
 
 /// Consumes the head at the start of `buffer`, which may be an interim one. `is_head`: the request
-/// was HEAD, whose response has no body. At most 100 fields are read, whatever `bounds` allows.
+/// was HEAD, whose response has no body. At most [`MAX_FIELDS`] fields are read, whatever `bounds` allows.
 ///
 /// # Errors
 /// `buffer` does not begin with a response; more bytes will not change that.
@@ -94,7 +99,7 @@ pub fn parse(
 
 /// Parses the head at the start of `bytes`, which may be an interim one. Returns it and the number
 /// of its bytes, and `None` if it is incomplete. `is_head`: the request was HEAD, whose response
-/// has no body. At most 100 fields are read, whatever `bounds` allows.
+/// has no body. At most [`MAX_FIELDS`] fields are read, whatever `bounds` allows.
 ///
 /// # Errors
 /// `bytes` do not begin with a response; more bytes will not change that.
@@ -106,20 +111,37 @@ pub(super) fn find(
     if bytes.is_empty() {
         return Ok(None);
     }
-    let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
-    let fields = bounds.fields.min(MAX_FIELDS);
+    let most = bounds.fields.min(MAX_FIELDS);
+    let mut room = [const { MaybeUninit::uninit() }; STACK_FIELDS];
+    let fields = room.get_mut(..most.min(STACK_FIELDS)).unwrap_or_default();
+    find_within(bytes, is_head, bounds, fields)
+}
+
+/// The same with room for this many fields at first.
+fn find_within<'a>(
+    bytes: &'a [u8],
+    is_head: bool,
+    bounds: Bounds,
+    fields: &mut [MaybeUninit<httparse::Header<'a>>],
+) -> Result<Option<(ResponseHead, usize)>, ResponseHeadError> {
+    let (room, most) = (fields.len(), bounds.fields.min(MAX_FIELDS));
     let mut parsed = httparse::Response::new(&mut []);
     let mut config = httparse::ParserConfig::default();
     config.allow_spaces_after_header_name_in_responses(true);
-    let fields = room.get_mut(..fields).unwrap_or_default();
     let length = match config.parse_response_with_uninit_headers(&mut parsed, bytes, fields) {
         Ok(Status::Complete(length)) => length,
         Ok(Status::Partial) if bytes.len() < bounds.bytes => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) if room < most => {
+            let mut more = Vec::new();
+            more.resize_with(most, MaybeUninit::uninit);
+            return find_within(bytes, is_head, bounds, &mut more);
+        }
         Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
             return Err(ResponseHeadError::TooLarge);
         }
         Err(httparse::Error::HeaderName | httparse::Error::HeaderValue) => {
-            return Err(ResponseHeadError::Field);
+            let unfolded = unfolded(bytes).ok_or(ResponseHeadError::Field)?;
+            return find(&unfolded, is_head, bounds);
         }
         Err(_) => return Err(ResponseHeadError::Malformed),
     };
@@ -130,6 +152,40 @@ pub(super) fn find(
     ResponseHeadBuilder::new(&parsed, is_head)?
         .read(&parsed, shared)
         .map(|head| Some((head, length)))
+}
+
+/// Returns the bytes up to the end of the head with blanks in place of each end of line that a folded
+/// line continues, so that their number stays; `None` if no line is folded, or one without a colon, which
+/// is no field.
+fn unfolded(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut head = bytes.to_vec();
+    // The status line has no continuation.
+    let mut from = head.iter().position(|byte| *byte == b'\n')?.checked_add(1)?;
+    let mut is_folded = false;
+    let (mut continues, mut is_field) = (false, false);
+    while let Some(rest) = head.get_mut(from..) {
+        let Some(length) = rest.iter().position(|byte| *byte == b'\n') else { break };
+        let (line, next) = rest.split_at_mut(length);
+        if matches!(line, [] | [b'\r']) {
+            let end = from.saturating_add(length).saturating_add(1);
+            head.truncate(end);
+            break;
+        }
+        is_field = if continues { is_field } else { line.contains(&b':') };
+        continues = matches!(next, [_, b' ' | b'\t', ..]);
+        if continues && !is_field {
+            return None;
+        }
+        if let [lf, b' ' | b'\t', ..] = next {
+            *lf = b' ';
+            if let [.., cr @ b'\r'] = line {
+                *cr = b' ';
+            }
+            is_folded = true;
+        }
+        from = from.saturating_add(length).saturating_add(1);
+    }
+    is_folded.then_some(head)
 }
 
 /// A response head under construction.
@@ -184,7 +240,7 @@ impl ResponseHeadBuilder {
             }
         }
         let reason = parsed.reason.unwrap_or_default();
-        let own = !reason.is_empty() && Some(reason) != self.status.canonical_reason();
+        let own = reason != self.status.canonical_reason().unwrap_or_default();
         let reason = own.then(|| ReasonPhrase::try_from(reason.as_bytes()));
         let body = self.framing()?;
         let mut response = Response::new(());
@@ -196,7 +252,8 @@ impl ResponseHeadBuilder {
         }
         let kept = !matches!(body, ResponseFraming::UntilClose | ResponseFraming::Switched);
         let keep_alive = self.keep_alive && !self.closes && kept;
-        Ok(ResponseHead { response, body, keep_alive, text: shared.into_bytes() })
+        let closes = self.closes;
+        Ok(ResponseHead { response, body, keep_alive, closes, text: shared.into_bytes() })
     }
 
     /// Records the effect of a field on the message. Returns false if the field only repeats an
@@ -206,8 +263,9 @@ impl ResponseHeadBuilder {
             return self.size(value);
         }
         if *name == TRANSFER_ENCODING {
-            self.code(value.as_bytes())?;
-        } else if *name == CONNECTION {
+            return self.code(value.as_bytes());
+        }
+        if *name == CONNECTION {
             return Ok(self.option(value));
         }
         Ok(true)
@@ -249,14 +307,31 @@ impl ResponseHeadBuilder {
         true
     }
 
-    fn code(&mut self, codings: &[u8]) -> Result<(), ResponseHeadError> {
+    /// Reads a `Transfer-Encoding` field. Returns false if it adds no coding.
+    fn code(&mut self, codings: &[u8]) -> Result<bool, ResponseHeadError> {
+        let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+        if is_chunked(codings) {
+            return Ok(self.coding.replace(true) != Some(true));
+        }
+        if codings.eq_ignore_ascii_case(b"identity") {
+            return Ok(false);
+        }
+        if self.coding != Some(false) && tokens(codings).all(is_chunked) {
+            // One is forwarded, and beside earlier codings none.
+            if self.coding == Some(true) {
+                return Ok(false);
+            }
+            self.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            self.coding = Some(true);
+            return Ok(false);
+        }
         for coding in tokens(codings) {
             if !is_token(coding) || self.coding == Some(true) {
                 return Err(ResponseHeadError::Framing);
             }
-            self.coding = Some(coding.eq_ignore_ascii_case(b"chunked"));
+            self.coding = Some(is_chunked(coding));
         }
-        Ok(())
+        Ok(true)
     }
 
     fn framing(&self) -> Result<ResponseFraming, ResponseHeadError> {
@@ -281,8 +356,8 @@ fn length(text: &[u8]) -> Option<u64> {
     digits(text).filter(|length| *length < u64::MAX - 1)
 }
 
-/// Number of fields for which there is space on the stack.
-const MAX_FIELDS: usize = 100;
+/// Number of fields for which there is space without an allocation.
+const STACK_FIELDS: usize = 100;
 
 #[cfg(test)]
 mod tests {
@@ -331,9 +406,12 @@ mod tests {
             "content-length: 18446744073709551615\r\n",
             "content-length: 5\r\ntransfer-encoding: chunked\r\n",
             "transfer-encoding: chunked\r\ncontent-length: 5\r\n",
-            "transfer-encoding: chunked, chunked\r\n",
-            "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
             "transfer-encoding: chunked, gzip\r\n",
+            "transfer-encoding: gzip\r\ntransfer-encoding: chunked, chunked\r\n",
+            "transfer-encoding: chunked\r\ntransfer-encoding: gzip\r\n",
+            "transfer-encoding: identity, chunked, identity\r\n",
+            "content-length: 1\r\n 0\r\n",
+            "content-length: 5\r\ntransfer-encoding:\r\n chunked\r\n",
             "transfer-encoding: gzip\r\n",
             "transfer-encoding: xchunked\r\n",
             "transfer-encoding: chunked;a\r\n",
@@ -344,8 +422,52 @@ mod tests {
         ] {
             check(refused, Err(ResponseHeadError::Framing));
         }
-        for refused in ["a: b\r\n c\r\n", "a\r\n", "a: b\rc\r\n", "a: b\0\r\n"] {
+        for refused in [" a: b\r\n", "a\r\n", "a: b\rc\r\n", "a: b\0\r\n", "a: b\r\n c\0\r\n"] {
             check(refused, Err(ResponseHeadError::Field));
+        }
+    }
+
+    fn lines(text: &str) -> Vec<(String, String)> {
+        let head = parse(&mut BytesMut::from(text), false, BOUNDS).unwrap().unwrap();
+        let field = |(name, value): (&HeaderName, &HeaderValue)| {
+            (name.to_string(), value.to_str().unwrap().to_owned())
+        };
+        head.response.headers().iter().map(field).collect()
+    }
+
+    #[test]
+    fn a_coding_that_is_named_again_is_one() {
+        for fields in [
+            "Transfer-Encoding: chunked\r\ntransfer-encoding: Chunked\r\n",
+            "Transfer-Encoding: chunked, chunked\r\n",
+            "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
+        ] {
+            check(fields, Ok((ResponseFraming::Chunked, true)));
+            let own = ("transfer-encoding".to_owned(), "chunked".to_owned());
+            assert_eq!(lines(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n")), [own], "{fields}");
+        }
+        let behind = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n";
+        let behind = lines(&format!("{behind}Transfer-Encoding: chunked, chunked\r\n\r\n"));
+        assert_eq!(behind, [("transfer-encoding".to_owned(), "gzip, chunked".to_owned())]);
+        check("Transfer-Encoding: identity\r\n", Ok((ResponseFraming::UntilClose, false)));
+        let sized = "Transfer-Encoding: Identity\r\nContent-Length: 5\r\n";
+        check(sized, Ok((ResponseFraming::Length(5), true)));
+    }
+
+    #[test]
+    fn a_folded_line_is_one_line_and_the_bytes_of_a_body_are_left_alone() {
+        let text =
+            "HTTP/1.1 200 OK\r\na: b\r\n\tc\r\n  d\r\nContent-Length:\n 7\r\n\r\nx\r\n y\r\n";
+        let (status, framing, kept, rest) = read(text, false).unwrap().unwrap();
+        assert_eq!((status, framing, kept), (200, ResponseFraming::Length(7), true));
+        assert_eq!(rest, "x\r\n y\r\n");
+        let own = [("a", "b  \tc    d"), ("content-length", "7")];
+        assert_eq!(lines(text), own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let no_field = "HTTP/1.1 200 OK\r\nContent-Length03\r\n : 0\r\n\r\n";
+        assert!(read(no_field, false).is_err(), "a line without a colon is no field");
+        // In pieces.
+        for end in 0..text.len() - 9 {
+            assert_eq!(read(text.get(..end).unwrap(), false), Ok(None), "{end}");
         }
     }
 
@@ -426,5 +548,6 @@ mod tests {
         assert_eq!(reason("200 OK"), None);
         assert_eq!(reason("200 Fine"), Some(b"Fine".to_vec()));
         assert_eq!(reason("299"), None);
+        assert_eq!(reason("200"), Some(Vec::new()));
     }
 }

@@ -7,7 +7,9 @@ use super::encode::BodyEncoder;
 use super::line::{line, line_as_received, sized, spelling};
 use super::request_decode::{has_token, tokens};
 use super::{date, header_pool};
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderValue, TRAILER, TRANSFER_ENCODING};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, DATE, HeaderValue, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
 use http::{HeaderMap, Response, StatusCode, Version};
 use hyper::ext::ReasonPhrase;
 
@@ -91,8 +93,7 @@ fn status_line(
     out.push(b' ');
     let reason = match reason {
         Some(reason) => reason.as_bytes(),
-        // Some clients require one.
-        None => status.canonical_reason().unwrap_or("<none>").as_bytes(),
+        None => status.canonical_reason().unwrap_or_default().as_bytes(),
     };
     out.extend_from_slice(reason);
     out.extend_from_slice(b"\r\n");
@@ -200,11 +201,15 @@ fn connection(
         return true;
     }
     let last = !context.keep_alive || until_close || own(b"close");
-    match (last, context.version) {
-        (true, Version::HTTP_10) | (false, Version::HTTP_11) => {}
-        (true, _) => option(&HeaderValue::from_static("close"), out),
-        (false, _) => option(&HeaderValue::from_static("keep-alive"), out),
-    }
+    let upgrades = status == StatusCode::UPGRADE_REQUIRED && headers.contains_key(UPGRADE);
+    let options = match (last, context.version, upgrades) {
+        (true, Version::HTTP_10, _) | (false, Version::HTTP_11, false) => return last,
+        (false, Version::HTTP_11, true) => "upgrade",
+        (true, _, true) => "close, upgrade",
+        (true, _, false) => "close",
+        (false, _, _) => "keep-alive",
+    };
+    option(&HeaderValue::from_static(options), out);
     last
 }
 

@@ -1,8 +1,10 @@
 //! Buffer for body data that cannot be forwarded yet.
 
+use super::body_room::BodyAccount;
 use super::send_queue::SMALL;
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// Pieces of a body in order. Small pieces are merged, so that memory grows with the bytes, which
 /// the flow-control windows bound, and not with the number of frames.
@@ -13,9 +15,16 @@ pub(super) struct BodyBuffer {
     small: BytesMut,
     /// The error that ended the body.
     pub(super) failed: Option<h2::Error>,
+    /// The account of the client's connection.
+    account: Option<Rc<BodyAccount>>,
 }
 
 impl BodyBuffer {
+    /// Creates a buffer whose bytes count for an account.
+    pub(super) fn of(account: Option<Rc<BodyAccount>>) -> Self {
+        Self { pieces: VecDeque::new(), small: BytesMut::new(), failed: None, account }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty() && self.small.is_empty()
     }
@@ -28,6 +37,9 @@ impl BodyBuffer {
 
     /// Small pieces are copied, because each keeps the whole memory alive that was read with it.
     pub(super) fn push(&mut self, piece: Bytes) {
+        if let Some(account) = &self.account {
+            account.add(piece.len());
+        }
         if piece.len() < SMALL {
             self.small.extend_from_slice(&piece);
             return;
@@ -40,7 +52,20 @@ impl BodyBuffer {
 
     pub(super) fn pop(&mut self) -> Option<Bytes> {
         let piece = self.pieces.pop_front();
-        piece.or_else(|| (!self.small.is_empty()).then(|| std::mem::take(&mut self.small).freeze()))
+        let piece = piece
+            .or_else(|| (!self.small.is_empty()).then(|| std::mem::take(&mut self.small).freeze()));
+        if let (Some(account), Some(piece)) = (&self.account, &piece) {
+            account.remove(piece.len());
+        }
+        piece
+    }
+}
+
+impl Drop for BodyBuffer {
+    fn drop(&mut self) {
+        if let Some(account) = &self.account {
+            account.remove(self.bytes());
+        }
     }
 }
 

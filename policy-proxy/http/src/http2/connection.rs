@@ -28,9 +28,6 @@ pub trait ClientConnection {
     /// Returns the requests that are open at the application.
     fn streams(&self) -> &Streams<Self::Stream, Self::RequestBody>;
 
-    /// Returns true if no request is open.
-    fn is_idle(&self) -> bool;
-
     /// Returns the owner's clock in seconds; never 0.
     fn second(&self) -> u32;
 

@@ -14,13 +14,21 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[derive(Debug)]
 pub(super) struct FrameFilter<S> {
     io: S,
-    budget: ReadBudget,
+    state: PeerIo,
     parser: FrameParser,
 }
 
-/// Work that may still be read before other tasks run: bytes, and more for what costs more.
+/// The state of a peer's stream, shared with the task that reads and writes it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ReadBudget(Rc<Cell<usize>>);
+pub(super) struct PeerIo(Rc<PeerIoState>);
+
+#[derive(Debug, Default)]
+struct PeerIoState {
+    /// Work that may still be read before other tasks run: bytes, and more for what costs more.
+    budget: Cell<usize>,
+    /// True while the peer does not take what is to be written.
+    is_blocked: Cell<bool>,
+}
 
 /// Position within the peer's frames.
 #[derive(Debug)]
@@ -49,25 +57,38 @@ struct FrameParser {
     since: Instant,
 }
 
-impl ReadBudget {
+impl PeerIo {
+    /// Permits another portion of work.
     pub(super) fn refill(&self) {
-        self.0.set(BUDGET_BYTES);
+        self.0.budget.set(BUDGET_BYTES);
     }
 
+    /// True if the portion was read.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.0.get() == 0
+        self.0.budget.get() == 0
+    }
+
+    /// True while the peer does not take what is to be written.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.0.is_blocked.get()
+    }
+
+    /// Notes whether the peer takes bytes.
+    pub(super) fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.0.is_blocked.set(written.is_pending());
+        written
     }
 }
 
 impl<S> FrameFilter<S> {
     /// Creates a filter of a client's bytes, which begin with the preface.
-    pub(super) fn of_client(io: S, budget: ReadBudget) -> Self {
-        Self { io, budget, parser: FrameParser::after(PREFACE) }
+    pub(super) fn of_client(io: S, state: PeerIo) -> Self {
+        Self { io, state, parser: FrameParser::after(PREFACE) }
     }
 
     /// Creates a filter of an application's bytes.
-    pub(super) fn of_server(io: S, budget: ReadBudget) -> Self {
-        Self { io, budget, parser: FrameParser::after(0) }
+    pub(super) fn of_server(io: S, state: PeerIo) -> Self {
+        Self { io, state, parser: FrameParser::after(0) }
     }
 }
 
@@ -77,8 +98,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for FrameFilter<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { io, budget, parser } = self.get_mut();
-        if budget.is_exhausted() {
+        let Self { io, state, parser } = self.get_mut();
+        if state.is_exhausted() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -104,9 +125,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for FrameFilter<S> {
             let left = parser.filter(fresh);
             buf.set_filled(before.saturating_add(left));
             let work = std::mem::take(&mut parser.work).saturating_add(read);
-            budget.0.set(budget.0.get().saturating_sub(work));
+            state.0.budget.set(state.0.budget.get().saturating_sub(work));
             parser.is_dense = read >= DENSE_READ
-                && (parser.is_dense || (budget.is_exhausted() && work > read.saturating_mul(4)));
+                && (parser.is_dense || (state.is_exhausted() && work > read.saturating_mul(4)));
             if left > 0 {
                 return Poll::Ready(Ok(()));
             }
@@ -279,11 +300,12 @@ impl FrameParser {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for FrameFilter<S> {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
+        let Self { io, state, .. } = self.get_mut();
+        state.wrote(Pin::new(io).poll_write(cx, buf))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -295,11 +317,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for FrameFilter<S> {
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        let Self { io, state, .. } = self.get_mut();
+        state.wrote(Pin::new(io).poll_write_vectored(cx, bufs))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -374,7 +397,7 @@ mod tests {
     }
 
     async fn through(bytes: &[u8], most: usize, room: usize) -> Vec<u8> {
-        let budget = ReadBudget::default();
+        let budget = PeerIo::default();
         let mut inflow = FrameFilter::of_client(Slow(bytes, most), budget.clone());
         let mut all = Vec::new();
         loop {
@@ -392,7 +415,7 @@ mod tests {
     /// Bytes of `of` that a peer who never stops sending gets through in one budget.
     async fn turn(of: &[u8], turns: usize) -> usize {
         let bytes = [vec![0; PREFACE], of.repeat(1_000_000 / of.len())].concat();
-        let budget = ReadBudget::default();
+        let budget = PeerIo::default();
         let mut inflow = FrameFilter::of_client(Slow(&bytes, usize::MAX), budget.clone());
         let mut read = 0;
         for _ in 0..turns {

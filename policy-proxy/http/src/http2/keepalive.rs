@@ -19,7 +19,7 @@ pub(super) struct Activity {
     counted_from: Cell<Instant>,
 }
 
-/// The PINGs of a connection.
+/// The PINGs to a client.
 pub(super) struct Keepalive {
     pings: PingPong,
     activity: Rc<Activity>,
@@ -100,8 +100,8 @@ impl Keepalive {
         self.bdp.is_some()
     }
 
-    /// Polls the timers and the pending PING. While `idle`, no PING is sent for keepalive.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, idle: bool) -> Poll<KeepaliveEvent> {
+    /// Polls the timers and the pending PING.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<KeepaliveEvent> {
         if let Some(sent) = self.ping_sent
             && let Poll::Ready(Ok(_)) = self.pings.poll_pong(cx)
         {
@@ -117,7 +117,7 @@ impl Keepalive {
         if self.bdp.is_some() && self.activity.bytes.get() > 0 {
             self.send_ping(cx);
         }
-        self.poll_timeout(cx, idle)
+        self.poll_timeout(cx)
     }
 
     /// Takes a measurement from a PING that was acknowledged after `time`; the new window size if
@@ -131,7 +131,7 @@ impl Keepalive {
         grown
     }
 
-    fn poll_timeout(&mut self, cx: &mut Context<'_>, idle: bool) -> Poll<KeepaliveEvent> {
+    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<KeepaliveEvent> {
         loop {
             ready!(self.sleep.as_mut().poll(cx));
             if self.pong_due {
@@ -139,9 +139,7 @@ impl Keepalive {
             }
             let quiet = self.activity.last.get().elapsed();
             let back_off = self.interval.saturating_sub(quiet);
-            if idle {
-                self.wake_after(self.interval);
-            } else if !back_off.is_zero() {
+            if !back_off.is_zero() {
                 self.wake_after(back_off);
             } else {
                 self.send_ping(cx);
@@ -209,8 +207,8 @@ impl BdpEstimator {
 /// First and longest pause between PINGs that measure: a peer may treat many PINGs as an attack.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(10);
-/// Maximum window size.
-const MAX_WINDOW: u32 = 16 * 1024 * 1024;
+/// Maximum size of an adaptive window.
+pub const MAX_WINDOW: u32 = 16 * 1024 * 1024;
 /// Weight of the newest round trip in the moving average.
 const RTT_WEIGHT: f64 = 0.125;
 

@@ -1,6 +1,7 @@
 //! Bodies received by an HTTP/2 stream.
 
 use super::body_buffer::BodyBuffer;
+use super::body_room::BodyAccount;
 use super::keepalive::Activity;
 use super::stream_permits::StreamPermit;
 use crate::signal::Signal;
@@ -15,6 +16,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 /// A body that is being received. Data taken from it is credited to the sender's window.
+///
+/// A server that has answered may reset the stream with NO_ERROR (RFC 9113 section 8.1). h2 keeps the end
+/// of a stream that came before a reset, so that a reset is an error of the body only where the body is
+/// cut.
 #[derive(Debug)]
 pub struct RecvBody {
     /// `None` only during drop.
@@ -24,14 +29,16 @@ pub struct RecvBody {
     data_done: bool,
     /// Data that was received before it could be forwarded.
     buffer: Option<Box<BodyBuffer>>,
+    /// The account of the client's connection.
+    account: Option<Rc<BodyAccount>>,
     /// True once the body has ended. Cached, because asking h2 takes its lock.
     ended: Cell<bool>,
     /// Guard of the request that this is the response to.
     guard: Option<ResponseGuard>,
     /// The list that the stream goes to when it is complete.
     finished: Option<FinishedStreams>,
-    /// Recorder of received data.
-    activity: Rc<Activity>,
+    /// Recorder of data that a client sent.
+    activity: Option<Rc<Activity>>,
 }
 
 /// Streams that are complete. Dropping one wakes the connection, so they are kept until the
@@ -81,17 +88,23 @@ impl Drop for ResponseGuard {
 
 impl RecvBody {
     /// Creates the body of a request with these headers.
-    pub(super) fn request(stream: RecvStream, headers: &HeaderMap, activity: Rc<Activity>) -> Self {
+    pub(super) fn request(
+        stream: RecvStream,
+        headers: &HeaderMap,
+        activity: Rc<Activity>,
+        account: Option<Rc<BodyAccount>>,
+    ) -> Self {
         let (length, ended) = (content_length(headers), Cell::new(false));
         Self {
             stream: Some(stream),
             length,
             data_done: false,
             buffer: None,
+            account,
             ended,
             guard: None,
             finished: None,
-            activity,
+            activity: Some(activity),
         }
     }
 
@@ -100,7 +113,7 @@ impl RecvBody {
         stream: RecvStream,
         guard: ResponseGuard,
         finished: FinishedStreams,
-        activity: Rc<Activity>,
+        account: Option<Rc<BodyAccount>>,
     ) -> Self {
         let (guard, finished, ended) = (Some(guard), Some(finished), Cell::new(false));
         Self {
@@ -108,10 +121,11 @@ impl RecvBody {
             length: None,
             data_done: false,
             buffer: None,
+            account,
             ended,
             guard,
             finished,
-            activity,
+            activity: None,
         }
     }
 
@@ -130,6 +144,8 @@ impl RecvBody {
     /// arrives.
     pub fn gather(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(stream) = self.stream.as_mut().filter(|_| !self.ended.get()) else { return false };
+        let account = &self.account;
+        let new = || Box::new(BodyBuffer::of(account.clone()));
         while !self.data_done {
             if self.buffer.as_ref().is_some_and(|buffer| buffer.failed.is_some()) {
                 return true;
@@ -137,11 +153,13 @@ impl RecvBody {
             match stream.poll_data(cx) {
                 Poll::Pending => return false,
                 Poll::Ready(Some(Ok(data))) => {
-                    self.activity.record_data(data.len());
-                    self.buffer.get_or_insert_default().push(data);
+                    if let Some(activity) = &self.activity {
+                        activity.record_data(data.len());
+                    }
+                    self.buffer.get_or_insert_with(new).push(data);
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    self.buffer.get_or_insert_default().failed = Some(error);
+                    self.buffer.get_or_insert_with(new).failed = Some(error);
                 }
                 Poll::Ready(None) => self.data_done = true,
             }
@@ -169,15 +187,6 @@ impl RecvBody {
         let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
         self.length = self.length.map(|length| length.saturating_sub(bytes));
         Poll::Ready(Some(Ok(Frame::data(data))))
-    }
-
-    /// Ends the body with an error. A server that has answered may reset a stream with NO_ERROR
-    /// (RFC 9113 section 8.1); a client that does so has not sent its whole request.
-    fn fail(&self, error: h2::Error) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
-        if self.finished.is_some() && error.reason() == Some(Reason::NO_ERROR) && error.is_reset() {
-            return self.end();
-        }
-        Poll::Ready(Some(Err(error)))
     }
 }
 
@@ -217,17 +226,19 @@ impl Body for RecvBody {
         }
         match this.take_buffered() {
             Some(Ok(data)) => return this.release(data),
-            Some(Err(error)) => return this.fail(error),
+            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
             None => {}
         }
         let Some(stream) = &mut this.stream else { return Poll::Ready(None) };
         if !this.data_done {
             match ready!(stream.poll_data(cx)) {
                 Some(Ok(data)) => {
-                    this.activity.record_data(data.len());
+                    if let Some(activity) = &this.activity {
+                        activity.record_data(data.len());
+                    }
                     return this.release(data);
                 }
-                Some(Err(error)) => return this.fail(error),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => this.data_done = true,
             }
         }
@@ -237,7 +248,7 @@ impl Body for RecvBody {
                 Poll::Ready(Some(Ok(Frame::trailers(trailers))))
             }
             Ok(None) => this.end(),
-            Err(error) => this.fail(error),
+            Err(error) => Poll::Ready(Some(Err(error))),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::recv_body::UploadCancel;
 use super::scheduler::Entry;
-use super::send_queue::{Piece, StreamQueue};
+use super::send_queue::{Piece, StreamQueue, head_cost};
 use crate::signal::Signal;
 use crate::stall::Stall;
 use bytes::Bytes;
@@ -72,6 +72,12 @@ pub trait Interruptible {
     /// nothing can be sent; the implementation buffers the data that arrives meanwhile.
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool;
 
+    /// Returns true if a body that ended early did so otherwise than by the end of its sender's side,
+    /// so that its receiver is reset.
+    fn is_cut(&self) -> bool {
+        true
+    }
+
     /// Returns the reason of the RST_STREAM that the client gets in place of head and body.
     fn aborted(&self) -> Option<Reason> {
         None
@@ -121,6 +127,18 @@ where
         back
     }
 
+    /// Drops the data of a body that is not sent any more; returns the reason why it failed.
+    fn failure(&mut self, cx: &mut Context<'_>) -> Option<Reason> {
+        let body = self.body.as_mut().filter(|_| self.untouched.is_none())?;
+        loop {
+            match Pin::new(&mut *body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(error))) => return Some(error.reason()),
+                Poll::Ready(None) | Poll::Pending => return None,
+            }
+        }
+    }
+
     /// Ends the upload.
     fn end(&mut self) -> Poll<()> {
         if let Some(HandBack(back)) = &self.untouched {
@@ -139,6 +157,8 @@ where
         bound: Option<Duration>,
     ) -> Poll<()> {
         if let Some(reason) = self.cancel.as_ref().and_then(|cancel| cancel.signal.poll(cx)) {
+            // The client's own code says more.
+            let reason = self.failure(cx).unwrap_or(reason);
             self.stream.send_reset(reason);
             return self.end();
         }
@@ -233,7 +253,10 @@ where
             Err(frame) => match frame.into_trailers() {
                 Ok(trailers) => {
                     self.stream.reserve_capacity(0);
-                    let _ = self.stream.send_trailers(trailers);
+                    let cost = head_cost(&trailers);
+                    if self.stream.send_trailers(trailers).is_ok() {
+                        self.queue.hold_trailers(cost);
+                    }
                     true
                 }
                 Err(_) => false,

@@ -1,7 +1,7 @@
 //! The client's side of an HTTP/2 connection.
 
 use super::connection::{ClientConnection, Limits};
-use super::frame_filter::{FRAMES_BUDGET, FrameFilter, ReadBudget};
+use super::frame_filter::{FRAMES_BUDGET, FrameFilter, PeerIo};
 use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
 use super::recv_body::RecvBody;
 use super::scheduler::Scheduler;
@@ -30,9 +30,9 @@ where
     F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
 {
     let activity = Activity::new();
-    let (limits, budget) = (connection.limits(), ReadBudget::default());
-    budget.refill();
-    let io = FrameFilter::of_client(io, budget.clone());
+    let (limits, state) = (connection.limits(), PeerIo::default());
+    state.refill();
+    let io = FrameFilter::of_client(io, state.clone());
     let mut handshake = pin!(builder(&limits).handshake::<_, Piece>(io));
     let handshaken = poll_fn(|cx| match connection.shutdown().poll(cx) {
         Some(Shutdown::Immediate) => Poll::Ready(None),
@@ -55,8 +55,8 @@ where
     let mut task = ConnectionTask {
         connection,
         client,
-        queue: SendQueue::default(),
-        budget,
+        queue: SendQueue::of_client(connection.streams().account().cloned(), state.clone()),
+        state,
         stall: limits.stall,
         activity,
         keepalive,
@@ -109,8 +109,8 @@ struct ConnectionTask<'a, C: ClientConnection, I, A, F: 'static> {
     client: Connection<FrameFilter<I>, Piece>,
     /// Pieces of responses that wait to be written.
     queue: SendQueue,
-    /// Read budget of the client's side.
-    budget: ReadBudget,
+    /// The state of the client's stream.
+    state: PeerIo,
     stall: Option<Duration>,
     activity: Rc<Activity>,
     keepalive: Option<Keepalive>,
@@ -154,14 +154,14 @@ where
             let ended = match entry {
                 CLIENT | KEEPALIVE if self.closed => Poll::Pending,
                 CLIENT => {
-                    self.budget.refill();
+                    self.state.refill();
                     let accepted = self.accept(&mut cx);
-                    more_to_read |= self.budget.is_exhausted();
+                    self.queue.release_heads();
+                    more_to_read |= self.state.is_exhausted();
                     accepted
                 }
                 UPSTREAM => {
-                    let idle = self.connection.is_idle();
-                    more_to_read |= self.connection.streams().poll(&mut cx, idle);
+                    more_to_read |= self.connection.streams().poll(&mut cx);
                     Poll::Pending
                 }
                 KEEPALIVE => self.poll_keepalive(&mut cx),
@@ -222,7 +222,8 @@ where
         }
         self.activity.record();
         let (head, body) = request.into_parts();
-        let body = RecvBody::request(body, &head.headers, Rc::clone(&self.activity));
+        let account = self.connection.streams().account().cloned();
+        let body = RecvBody::request(body, &head.headers, Rc::clone(&self.activity), account);
         let answer = || (self.answer)(Box::new(head), body);
         self.spawn(StreamTask::answering(answer, respond));
     }
@@ -253,7 +254,7 @@ where
     /// Polls the keepalive of the client.
     fn poll_keepalive(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         let Some(keepalive) = &mut self.keepalive else { return Poll::Pending };
-        match std::task::ready!(keepalive.poll(cx, false)) {
+        match std::task::ready!(keepalive.poll(cx)) {
             KeepaliveEvent::TimedOut => {
                 self.connection.on_ping_timeout();
                 Poll::Ready(CloseReason::PingTimeout)

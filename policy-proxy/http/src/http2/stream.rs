@@ -4,7 +4,7 @@
 use super::connection::ClientConnection;
 use super::scheduler::Entry;
 use super::send_body::{Interruptible, Reset, SendBody};
-use super::send_queue::{Piece, SendQueue};
+use super::send_queue::{Piece, SendQueue, head_cost};
 use crate::future_pool::PooledFuture;
 use crate::http1::date;
 use bytes::Bytes;
@@ -51,8 +51,11 @@ where
                 Self::Answering { answering, respond } => {
                     let answered = answering.poll(cx);
                     while let Some(interim) = connection.next_interim() {
+                        let cost = head_cost(interim.headers());
                         // Of a stream that is closed, the client takes nothing.
-                        let _ = respond.send_informational(interim);
+                        if respond.send_informational(interim).is_ok() {
+                            queue.hold_head(cost);
+                        }
                     }
                     match answered {
                         Poll::Ready(answered) => {
@@ -94,8 +97,12 @@ where
         head.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
     }
     head.headers.entry(DATE).or_insert_with(|| date::value(second));
+    let cost = head_cost(&head.headers);
     match respond.send_response(Response::from_parts(head, ()), last) {
-        Ok(stream) => (!last).then(|| SendBody::new(stream, queue.stream(), body)),
+        Ok(stream) => {
+            queue.hold_head(cost);
+            (!last).then(|| SendBody::new(stream, queue.stream(), body))
+        }
         Err(_) => {
             // The stream is closed, or a header is not valid in HTTP/2.
             respond.send_reset(Reason::INTERNAL_ERROR);

@@ -1,25 +1,24 @@
 //! HTTP/2 connections to the application. They are polled by the task of the client's connection
 //! that the requests come from, so nothing passes between tasks.
 
-use super::frame_filter::{FRAMES_BUDGET, FrameFilter, ReadBudget};
-use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
+use super::body_room::BodyAccount;
+use super::frame_filter::{FRAMES_BUDGET, FrameFilter, PeerIo};
 use super::recv_body::{FinishedStreams, RecvBody, ResponseGuard, UploadCancel};
 use super::send_body::{Interruptible, Reset, SendBody, Untouched, while_waiting};
 use super::send_queue::{Piece, SendQueue};
 use super::stream_permits::StreamPermits;
-use crate::interim::InterimResponses;
+use crate::interim::{InterimResponses, head_size};
 use crate::signal::store_waker;
 use bytes::Bytes;
 use h2::Reason;
 use h2::client::{Builder, Connection, SendRequest};
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use http_body::Body;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A client's HTTP/2 connections to the application: one that accepts requests, and older ones that
@@ -33,6 +32,8 @@ pub struct Streams<S, B> {
     uploads: RefCell<Vec<SendBody<B>>>,
     /// Streams that are complete.
     finished: FinishedStreams,
+    /// The account of the client's connection.
+    account: Option<Rc<BodyAccount>>,
     /// Waker of the task that polls the connections.
     task: RefCell<Option<Waker>>,
 }
@@ -40,16 +41,13 @@ pub struct Streams<S, B> {
 struct Driver<S> {
     id: u32,
     connection: Connection<FrameFilter<S>, Piece>,
-    /// Read budget of the connection.
-    budget: ReadBudget,
-    keepalive: Option<Keepalive>,
+    /// The state of the connection's stream.
+    state: PeerIo,
 }
 
 /// Settings of connections to the application.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// PING interval, and PING timeout.
-    pub ping: (Duration, Duration),
     /// Flow-control windows of a stream and of the connection, in bytes.
     pub windows: (u32, u32),
     /// Maximum size of a header list, in bytes. Larger ones, up to four times that, are received as a
@@ -66,7 +64,6 @@ pub struct Sender {
     /// Pieces of request bodies that wait to be written.
     queue: SendQueue,
     permits: Rc<StreamPermits>,
-    activity: Rc<Activity>,
 }
 
 /// Reason why a request has no response.
@@ -99,14 +96,16 @@ impl<B> Sent<B> {
     }
 }
 
-impl<S, B> Default for Streams<S, B> {
-    fn default() -> Self {
+impl<S, B> Streams<S, B> {
+    /// Creates the streams of a client's connection, whose bodies count for an account.
+    pub fn new(account: Option<BodyAccount>) -> Self {
         Self {
             sender: RefCell::default(),
             id: Cell::default(),
             drivers: RefCell::default(),
             uploads: RefCell::default(),
             finished: FinishedStreams::default(),
+            account: account.map(Rc::new),
             task: RefCell::default(),
         }
     }
@@ -117,17 +116,23 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     B: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin,
 {
+    /// Returns the account of the client's connection.
+    pub fn account(&self) -> Option<&Rc<BodyAccount>> {
+        self.account.as_ref()
+    }
+
     /// Returns the connection that accepts requests, if there is one.
     pub fn sender(&self) -> Option<Sender> {
         self.sender.borrow().clone()
     }
 
-    /// Performs the handshake on `stream` and makes it the connection that accepts requests.
+    /// Performs the handshake on `stream` and makes it the connection that accepts requests. No PING is
+    /// sent on it: servers of gRPC end connections for PINGs more often than every five minutes
+    /// (too_many_pings), and the system tells at once when an application in the same pod is gone.
     ///
     /// # Errors
     /// The application does not speak HTTP/2, or has closed the connection.
     pub async fn handshake(&self, stream: S, settings: Settings) -> Result<Sender, h2::Error> {
-        let activity = Activity::new();
         let mut builder = Builder::new();
         builder
             .enable_push(false)
@@ -137,17 +142,18 @@ where
             .max_header_list_size(settings.head.saturating_mul(4))
             .data_frame_budget(FRAMES_BUDGET)
             .max_send_buffer_size(SEND_BUFFER);
-        let budget = ReadBudget::default();
-        let stream = FrameFilter::of_server(stream, budget.clone());
-        let (sender, mut connection) = builder.handshake::<_, Piece>(stream).await?;
-        let pings = connection.ping_pong();
-        let keepalive =
-            pings.map(|pings| Keepalive::new(pings, Rc::clone(&activity), settings.ping, None));
+        let state = PeerIo::default();
+        let stream = FrameFilter::of_server(stream, state.clone());
+        let (sender, connection) = builder.handshake::<_, Piece>(stream).await?;
         let id = self.id.get().wrapping_add(1);
         self.id.set(id);
-        self.drivers.borrow_mut().push(Driver { id, connection, budget, keepalive });
-        let sender =
-            Sender { id, sender, queue: SendQueue::default(), permits: Rc::default(), activity };
+        self.drivers.borrow_mut().push(Driver { id, connection, state });
+        let sender = Sender {
+            id,
+            sender,
+            queue: SendQueue::of(self.account.clone()),
+            permits: Rc::default(),
+        };
         *self.sender.borrow_mut() = Some(sender.clone());
         if let Some(waker) = &*self.task.borrow() {
             waker.wake_by_ref();
@@ -167,7 +173,7 @@ where
         mut request: Request<B>,
         inform: &dyn Fn(Response<()>),
     ) -> Result<Response<RecvBody>, SendError<B>> {
-        let Sender { id, mut sender, queue, permits, activity } = via;
+        let Sender { id, mut sender, queue, permits } = via;
         let permit = while_waiting(request.body_mut(), permits.acquire(&mut sender)).await;
         let Some(permit) = permit else {
             self.retire(id);
@@ -192,7 +198,7 @@ where
         let answered = poll_fn(|cx| {
             while let Poll::Ready(Some(informed)) = response.poll_informational(cx) {
                 let informed = informed?;
-                if !interim.admits(size(informed.headers())) {
+                if !interim.admits(head_size(informed.headers())) {
                     return Poll::Ready(Err(Reason::ENHANCE_YOUR_CALM.into()));
                 }
                 inform(informed);
@@ -201,12 +207,10 @@ where
         })
         .await;
         match answered {
-            Ok(answered) => {
-                activity.record();
-                Ok(answered.map(|stream| {
-                    RecvBody::response(stream, guard, Rc::clone(&self.finished), activity)
-                }))
-            }
+            Ok(answered) => Ok(answered.map(|stream| {
+                let finished = Rc::clone(&self.finished);
+                RecvBody::response(stream, guard, finished, self.account.clone())
+            })),
             Err(error) if is_unprocessed(&error) => Err(match sent.take_back().await {
                 Some(body) => SendError::Refused(Box::new(Request::from_parts(*kept, body))),
                 None => SendError::Reset(Reason::REFUSED_STREAM),
@@ -236,23 +240,19 @@ where
         self.finished.borrow_mut().clear();
     }
 
-    /// Reads and writes frames. `idle`: no request is open. Returns true if a read budget is
-    /// exhausted and the task has to poll again after other tasks.
-    pub(super) fn poll(&self, cx: &mut Context<'_>, idle: bool) -> bool {
+    /// Reads and writes frames. Returns true if a read budget is exhausted and the task has to poll
+    /// again after other tasks.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> bool {
         store_waker(&mut self.task.borrow_mut(), cx);
         let mut more_to_read = false;
         self.drivers.borrow_mut().retain_mut(|driver| {
-            driver.budget.refill();
+            driver.state.refill();
             let ended = Pin::new(&mut driver.connection).poll(cx).is_ready();
-            more_to_read |= driver.budget.is_exhausted();
-            let dead = |keepalive: &mut Keepalive| {
-                keepalive.poll(cx, idle) == Poll::Ready(KeepaliveEvent::TimedOut)
-            };
-            let over = ended || driver.keepalive.as_mut().is_some_and(dead);
-            if over {
+            more_to_read |= driver.state.is_exhausted();
+            if ended {
                 self.retire(driver.id);
             }
-            !over
+            !ended
         });
         let refuses = |Sender { id, sender, permits, .. }: &mut Sender| {
             (!permits.update(sender)).then_some(*id)
@@ -272,7 +272,7 @@ where
         *self.task.borrow_mut() = None;
         let mut cx = Context::from_waker(Waker::noop());
         for mut driver in std::mem::take(&mut *self.drivers.borrow_mut()) {
-            driver.budget.refill();
+            driver.state.refill();
             let _ = Pin::new(&mut driver.connection).poll(&mut cx);
         }
     }
@@ -282,12 +282,6 @@ impl<S, B> std::fmt::Debug for Streams<S, B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Streams").field("last_id", &self.id).finish_non_exhaustive()
     }
-}
-
-/// Returns the number of bytes of the names and values of a head.
-fn size(headers: &HeaderMap) -> usize {
-    let sizes = headers.iter().map(|(name, value)| name.as_str().len().saturating_add(value.len()));
-    sizes.fold(0, usize::saturating_add)
 }
 
 /// Returns true if the application has certainly not processed the stream: it said REFUSED_STREAM,

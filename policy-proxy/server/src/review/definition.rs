@@ -1,5 +1,6 @@
 //! The interface of token reviews.
 
+use crate::client_network::ClientNetwork;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,10 +40,11 @@ pub enum ReviewError {
 
 /// Reviews tokens and the rights of their subjects.
 pub trait Reviewer: fmt::Debug + Send + Sync + 'static {
-    /// Authenticates `token`.
+    /// Authenticates `token`, which a client of the network `from` presents.
     fn authenticate<'a>(
         &'a self,
         token: &'a str,
+        from: ClientNetwork,
     ) -> BoxFuture<'a, Result<Authenticated, ReviewError>>;
 
     /// Returns true if the token was accepted recently, so that [`Self::authenticate`] needs no
@@ -51,11 +53,12 @@ pub trait Reviewer: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Returns true if `subject` may view the policies of `namespace`; `None` stands for all
-    /// namespaces.
+    /// Returns true if `subject`, a client of the network `from`, may view the policies of
+    /// `namespace`; `None` stands for all namespaces.
     fn may_view<'a>(
         &'a self,
         subject: &'a Arc<Subject>,
         namespace: Option<&'a str>,
+        from: ClientNetwork,
     ) -> BoxFuture<'a, Result<bool, ReviewError>>;
 }

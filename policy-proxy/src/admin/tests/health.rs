@@ -1,6 +1,7 @@
 //! Tests of `/live` and `/ready`.
 
 use super::*;
+use crate::capture::Capture;
 
 /// The redirection is proven by a connection that arrives here, and by the canary.
 #[tokio::test]

@@ -126,6 +126,7 @@ impl Server {
                 declared_ports: port_numbers(&self.declared.ports),
                 undeclared: undeclared.into(),
                 revision: Some(encode_revision(&Revision::default())),
+                takes_refusals: false,
             }));
         }
         let (port, watched) = self.watched.iter_mut().find(|(_, watched)| watched.due)?;
@@ -158,7 +159,7 @@ impl Server {
                     (watched.sent, watched.due) = (None, true);
                 }
             }
-            Message::Ack(_) => {}
+            Message::Ack(_) | Message::Refusals(_) => {}
             Message::Hello(_) | Message::Nack(_) => panic!("{message:?}"),
         }
     }

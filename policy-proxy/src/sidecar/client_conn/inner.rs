@@ -1,11 +1,12 @@
 //! Buffers of a client's HTTP/1 connection, and the state of the request body that is read from it.
 
+use super::error::{ClientConnError, UploadError, cut, reset_error, unexpected_eof};
 use crate::sidecar::io::{ClientIo, Metered};
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Frame;
 use policy_http::http1::decode::{BodyError, Decoded, Decoder};
 use policy_http::http1::read_buf;
-use policy_http::http1::request_decode::{self, Bounds, RequestHead, RequestHeadError};
+use policy_http::http1::request_decode::{self, Bounds, RequestHead};
 use policy_http::http1::write_buf::WriteBuf;
 use policy_http::signal::store_waker;
 use std::io;
@@ -64,42 +65,11 @@ pub(crate) enum Upload {
     Failed,
 }
 
-/// Error of reading a request body.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum UploadError {
-    /// The body is malformed.
-    #[error(transparent)]
-    Bad(#[from] BodyError),
-    /// Reading failed.
-    #[error("client: {0}")]
-    Io(#[from] io::Error),
-}
-
 impl Upload {
     /// The state of a body that is about to be read.
     pub(crate) fn of(decoder: Decoder, expects: bool) -> Self {
         Self::Reading { decoder, expects, step: MIN_READ }
     }
-}
-
-/// Error that ends a connection, other than the client closing it between two requests.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientConnError {
-    /// The request head is malformed or too large.
-    #[error(transparent)]
-    Head(#[from] RequestHeadError),
-    /// Reading or writing failed, or the client closed during an exchange.
-    #[error("client: {0}")]
-    Io(#[from] io::Error),
-    /// The response body failed, which was counted there.
-    #[error("response body failed")]
-    ResponseAborted,
-    /// The application closed a connection that was kept open, which was counted there.
-    #[error("no response")]
-    Unanswered,
-    /// The connection was closed at once, for example by a revocation.
-    #[error("connection closed")]
-    Closed,
 }
 
 impl Inner {
@@ -190,7 +160,11 @@ impl Inner {
         stalled.ended = true;
         let late = stalled.half_closed.get_or_insert_with(Instant::now).elapsed() >= HALF_CLOSED;
         let reset = self.io.as_ref().is_some_and(|io| io.get_ref().is_reset());
-        if late || reset { Err(unexpected_eof().into()) } else { Ok(()) }
+        match (reset, late) {
+            (true, _) => Err(reset_error().into()),
+            (false, true) => Err(unexpected_eof().into()),
+            (false, false) => Ok(()),
+        }
     }
 
     /// Fails if the client is gone, also behind pipelined requests. A client that has sent many of
@@ -214,7 +188,8 @@ impl Inner {
                 if !unwanted {
                     read.extend_from_slice(fresh);
                 }
-            })?;
+            })
+            .map_err(cut)?;
             match polled {
                 Poll::Ready(()) if ended && !unwanted => return self.check_half_closed(),
                 Poll::Ready(()) if ended => return Err(unexpected_eof().into()),
@@ -235,7 +210,8 @@ impl Inner {
         if stalled.ended || since.elapsed() < STALL_CHECK_AFTER || !io.get_ref().is_read_closed() {
             return Ok(());
         }
-        let is_whole = if io.get_ref().is_reset() {
+        let mut reset = io.get_ref().is_reset();
+        let is_whole = if reset {
             false
         } else if let (Some(left), Some(unread)) =
             (decoder.remaining(), io.get_ref().unread_bytes())
@@ -244,7 +220,7 @@ impl Inner {
             let read = u64::try_from(self.read_buf.len()).unwrap_or(u64::MAX);
             left <= read.saturating_add(unread)
         } else {
-            let reset = loop {
+            reset = loop {
                 if self.read_buf.len() >= MAX_STALLED_READ {
                     return Ok(());
                 }
@@ -268,7 +244,7 @@ impl Inner {
         if let Some(waker) = stalled.waker.take() {
             waker.wake();
         }
-        Err(unexpected_eof().into())
+        Err(if reset { reset_error() } else { unexpected_eof() }.into())
     }
 
     /// True if the client broke off its request body; otherwise wakes `cx` when it does.
@@ -325,7 +301,7 @@ impl Inner {
         // One byte more than expected: a read that fills its buffer has to be followed by another.
         let room = left.map_or(*step, |left| left.saturating_add(1).min(*step));
         self.read_buf.reserve(room);
-        let read = ready!(pin!(io.read_buf(&mut self.read_buf)).poll(cx))?;
+        let read = ready!(pin!(io.read_buf(&mut self.read_buf)).poll(cx)).map_err(cut)?;
         if read == 0 {
             decoder.end_of_input()?;
             return Poll::Ready(Err(unexpected_eof().into()));
@@ -403,10 +379,6 @@ enum Scanned {
     Partial,
     /// The client closed its side.
     Eof,
-}
-
-fn unexpected_eof() -> io::Error {
-    io::ErrorKind::UnexpectedEof.into()
 }
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

@@ -205,3 +205,23 @@ proptest! {
         prop_assert_eq!(verdict(&line[..bound]), before);
     }
 }
+
+#[test]
+fn a_line_is_unlikely_where_no_known_method_begins_so_and_no_path_follows() {
+    for bytes in ["ruok", "JDWP-Handshake", "AUTH secret", "CP2"] {
+        let mut line = FirstLine::default();
+        assert_eq!(
+            (line.feed(bytes.as_bytes()), line.is_unlikely()),
+            (Verdict::Incomplete, true),
+            "{bytes}"
+        );
+    }
+    for bytes in ["", "\r\n", "G", "get", "GET x", "FOO /", "PRI", "\r\n\r\n"] {
+        let mut line = FirstLine::default();
+        assert_eq!(
+            (line.feed(bytes.as_bytes()), line.is_unlikely()),
+            (Verdict::Incomplete, false),
+            "{bytes}"
+        );
+    }
+}

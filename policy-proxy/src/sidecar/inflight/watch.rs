@@ -1,9 +1,9 @@
 //! Reviews of an HTTP connection: on changes of policy, by the clock, and on changes of trust.
 
-use super::{HttpConnection, InflightRequest};
+use super::{HttpConnection, InflightGuard, InflightRequest};
 use crate::sidecar::accepted::AcceptedConnection;
 use crate::sidecar::worker::TrackedConnection;
-use policy_core::{Denial, Denied};
+use policy_core::{DecisionId, Denial, Denied};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::{DecisionInfo, RequestLine};
 use policy_http::shutdown::Shutdown;
@@ -11,6 +11,7 @@ use policy_tls::identity::{ProofError, ProofVerifier};
 use policy_tls::peer::Peer;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::task::Context;
 use std::time::{Duration, Instant, SystemTime};
 
 impl HttpConnection {
@@ -18,10 +19,20 @@ impl HttpConnection {
     pub(crate) fn register(accepted: AcceptedConnection, peer: Peer, http2: bool) -> Rc<Self> {
         let connection = Rc::new(Self::new(accepted, peer, http2));
         let weak = Rc::downgrade(&connection);
+        if let Some(account) = connection.upstream.streams.account() {
+            let weak = Weak::clone(&weak);
+            account.ended_by(move || weak.upgrade().iter().for_each(|own| own.end_for_room()));
+        }
         let tracked: Weak<dyn TrackedConnection> = weak;
         let registration = connection.worker.register(tracked);
         connection.registration.get_or_init(|| registration);
         connection
+    }
+
+    /// Ends at once, because other connections need the room of its bodies.
+    fn end_for_room(&self) {
+        self.http_error(ErrorKind::TooManyRequests);
+        self.ending.raise(Shutdown::Immediate);
     }
 
     /// Ends after the in-flight requests, unless it is to end at once already.
@@ -37,22 +48,39 @@ impl HttpConnection {
         let route = open.permit.route();
         let denial = Denial { reason: Denied::Revoked, route };
         open.policy.counters.http_denied(self.worker.index, self.caller, &denial);
-        let decided = DecisionInfo {
+        let mut decided = DecisionInfo {
             at: SystemTime::now(),
             port: self.handle.port(),
             peer: &self.peer,
             policy: Some(&open.policy),
             decision: Err(denial),
+            id: None,
         };
         let (method, path) = (open.request.method(), open.request.target());
-        let judged = RequestLine { method, path, canonical: false };
-        self.worker.shared.config.notices.log(&decided, Some(judged), Instant::now());
+        let judged = RequestLine { method, host: open.request.authority(), path, canonical: false };
+        let notices = &self.worker.shared.config.notices;
+        let id = notices.log(&mut decided, Some(judged), Instant::now());
         if let Some(begun) = open.begun {
             self.worker.record(&decided, open.record(begun));
         }
+        open.refusal = id;
         open.lost_at = self.worker.now();
         open.lost.raise(Denied::Revoked);
         open.lost_upload.raise(Denied::Revoked);
+    }
+}
+
+impl InflightGuard {
+    /// The reason of the lost permission; none wakes `cx` when it is lost.
+    pub(in crate::sidecar) fn poll_revoked(&self, cx: &Context<'_>) -> Option<Denied> {
+        let open = self.connection.inflight.borrow();
+        let open = open.get(self.key)?;
+        if self.upload { open.lost_upload.poll(cx) } else { open.lost.poll(cx) }
+    }
+
+    /// The id of the record of the lost permission.
+    pub(in crate::sidecar) fn refusal(&self) -> Option<DecisionId> {
+        self.connection.inflight.borrow().get(self.key)?.refusal
     }
 }
 

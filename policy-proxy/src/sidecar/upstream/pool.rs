@@ -2,6 +2,7 @@
 //! connection to it when they end.
 
 use crate::sidecar::io::{Metered, Prefixed};
+use crate::sidecar::reset::Resettable as _;
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
@@ -86,6 +87,11 @@ impl UpstreamBodyError {
         }
     }
 
+    /// True if the HTTP/1 connection was reset or failed, and did not end.
+    pub(crate) fn is_reset(&self) -> bool {
+        matches!(self, Self::Http1(Error::Io(_)))
+    }
+
     /// True if the HTTP/2 connection was lost, and not the stream alone.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Http2(error) if !error.is_reset())
@@ -106,6 +112,16 @@ impl<B> UpstreamConn<B> {
         let has = permit.is_some();
         self.permit.set(permit);
         has
+    }
+}
+
+impl<B: Body<Data = Bytes> + Interruptible + Unpin> UpstreamConn<B> {
+    /// Makes the connection's end a reset if the body of its request was cut.
+    pub(crate) fn reset_if_cut(&self) {
+        let mut connection = self.connection.borrow_mut();
+        if connection.upload().is_some_and(|upload| upload.is_cut()) {
+            connection.get_ref().reset_on_close();
+        }
     }
 }
 
@@ -237,6 +253,7 @@ impl<B: Body<Data = Bytes> + Interruptible + Unpin + 'static> PooledBody<B> {
             conn.is_answered() && !conn.is_switched()
         };
         let Some(conn) = self.conn.take_if(|conn| ended(conn)) else { return };
+        conn.connection.borrow_mut().wake_rest();
         // The upload goes on, and returns the connection afterwards.
         if let Some(upload) = self.upload.take()
             && conn.has_permit()
@@ -276,9 +293,15 @@ where
             if conn.upload().is_some_and(|upload| upload.must_end(cx)) {
                 return Poll::Ready(false);
             }
-            conn.poll_send(cx).map(|sent| sent.is_ok())
+            match conn.poll_send(cx) {
+                Poll::Ready(sent) => Poll::Ready(sent.is_ok()),
+                Poll::Pending => conn.poll_closed(cx).map(|()| true),
+            }
         })
         .await;
+        if !sent {
+            conn.reset_if_cut();
+        }
         if sent && Rc::strong_count(&conn) == 1 {
             pool.checkin(conn);
         }

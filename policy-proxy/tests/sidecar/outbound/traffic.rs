@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 /// A step of one end of a connection.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub(super) enum Step {
     /// Sends bytes.
     Send(&'static [u8]),
     /// Reads until this has arrived, and observes what was read.
@@ -22,20 +22,22 @@ enum Step {
     Half,
     /// Closes the connection.
     Close,
+    /// Resets the connection.
+    Reset,
 }
 
-use Step::{Close, Half, Quiet, Rest, Send, Until};
+pub(super) use Step::{Close, Half, Quiet, Reset, Rest, Send, Until};
 
 /// The way from a client to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     Direct,
     Inbound,
     BothHalves,
 }
 
 /// The pieces that an end observed, in their order.
-type Seen = Vec<String>;
+pub(super) type Seen = Vec<String>;
 
 /// An application whose connections run these steps, the first one the first script.
 struct Scripted {
@@ -52,7 +54,7 @@ impl Scripted {
         let all = Arc::clone(&seen);
         tokio::spawn(async move {
             for (place, script) in scripts.into_iter().enumerate() {
-                let (stream, _) = listener.accept().await.unwrap();
+                let stream = accept(&listener, &script).await;
                 let all = Arc::clone(&all);
                 all.lock().unwrap().push(Seen::new());
                 tokio::spawn(async move {
@@ -62,6 +64,32 @@ impl Scripted {
             }
         });
         Self { address, seen }
+    }
+
+    /// Returns what each connection observed, once all have ended: the end of the client reaches the
+    /// application, whose last step may wait for it.
+    async fn ended(&self) -> Vec<Seen> {
+        let begun = Instant::now();
+        loop {
+            let all = self.seen.lock().unwrap().clone();
+            if all.iter().all(|own| !own.is_empty()) {
+                return all;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the application has not ended: {all:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Accepts the connection of a script. Where the client speaks first, one that ends before a byte is
+/// none: the sidecar dials in advance where a client of a port of unknown protocol is slow to speak.
+async fn accept(listener: &TcpListener, script: &[Step]) -> TcpStream {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let waits = matches!(script.first(), Some(Until(_)));
+        if !waits || !matches!(stream.peek(&mut [0]).await, Ok(0)) {
+            return stream;
+        }
     }
 }
 
@@ -77,11 +105,13 @@ async fn run(mut stream: TcpStream, script: &[Step]) -> Seen {
                 }
             }
             Until(text) => {
+                let mut searched = 0;
                 let end = loop {
-                    let found = held.windows(text.len()).position(|part| part == text.as_bytes());
+                    let found = find(&held[searched..], text.as_bytes());
                     if let Some(at) = found {
-                        break at + text.len();
+                        break searched + at + text.len();
                     }
+                    searched = (held.len() + 1).saturating_sub(text.len());
                     if read(&mut stream, &mut held).await != Ok(true) {
                         seen.push(format!("{} and the end", shown(&held)));
                         return seen;
@@ -108,9 +138,17 @@ async fn run(mut stream: TcpStream, script: &[Step]) -> Seen {
             }
             Half => stream.shutdown().await.unwrap(),
             Close => return seen,
+            Reset => {
+                socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+                return seen;
+            }
         }
     }
     seen
+}
+
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
 }
 
 async fn read(stream: &mut TcpStream, held: &mut Vec<u8>) -> Result<bool, ErrorKind> {
@@ -130,7 +168,7 @@ fn shown(bytes: &[u8]) -> String {
         writeln!(out, "{}", lines.next().unwrap()).unwrap();
         let mut fields: Vec<String> = lines.map(field).collect();
         fields.retain(|line| {
-            !["connection:", "date:", "forwarded:", "l5d-"]
+            !["connection:", "date:", "forwarded:", "l5d-", "portcullis-"]
                 .iter()
                 .any(|name| line.starts_with(name))
         });
@@ -149,12 +187,12 @@ fn field(line: &str) -> String {
 }
 
 /// A way, until it is dropped.
-struct Path {
-    address: SocketAddr,
+pub(super) struct Path {
+    pub(super) address: SocketAddr,
     _halves: (Option<Setup>, Option<(Web, Outbound)>),
 }
 
-async fn path(way: Way, policy: ServerPolicy, application: SocketAddr) -> Path {
+pub(super) async fn path(way: Way, policy: ServerPolicy, application: SocketAddr) -> Path {
     match way {
         Way::Direct => Path { address: application, _halves: (None, None) },
         Way::Inbound => {
@@ -173,24 +211,22 @@ async fn path(way: Way, policy: ServerPolicy, application: SocketAddr) -> Path {
 }
 
 /// Runs a case one way; returns what the client and each connection of the application observed.
-async fn observed(way: Way, client: &[Step], scripts: &[&[Step]]) -> (Seen, Vec<Seen>) {
+pub(super) async fn observed(way: Way, client: &[Step], scripts: &[&[Step]]) -> (Seen, Vec<Seen>) {
     let application = Scripted::start(scripts).await;
     let path = path(way, server(detect(), everybody()), application.address).await;
     let seen = run(TcpStream::connect(path.address).await.unwrap(), client).await;
-    // The end of the client reaches the application, whose last step may wait for it.
-    let begun = Instant::now();
-    loop {
-        let all = application.seen.lock().unwrap().clone();
-        if all.iter().all(|own| !own.is_empty()) {
-            return (seen, all);
-        }
-        assert!(begun.elapsed() < PATIENCE, "the application has not ended: {all:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    (seen, application.ended().await)
+}
+
+/// The same, of the client alone: the application may have more connections, or fewer.
+pub(super) async fn observed_by_client(way: Way, client: &[Step], scripts: &[&[Step]]) -> Seen {
+    let application = Scripted::start(scripts).await;
+    let path = path(way, server(detect(), everybody()), application.address).await;
+    run(TcpStream::connect(path.address).await.unwrap(), client).await
 }
 
 /// Asserts that both ends observe the same on every way.
-async fn same(client: &[Step], scripts: &[&[Step]]) {
+pub(super) async fn same(client: &[Step], scripts: &[&[Step]]) {
     let direct = observed(Way::Direct, client, scripts).await;
     for way in [Way::Inbound, Way::BothHalves] {
         assert_eq!(observed(way, client, scripts).await, direct, "{way:?}");
@@ -198,14 +234,14 @@ async fn same(client: &[Step], scripts: &[&[Step]]) {
 }
 
 /// Asserts what a client observes behind the sidecar, where it differs from a direct connection.
-async fn behind(client: &[Step], scripts: &[&[Step]], want: &[&str]) {
+pub(super) async fn behind(client: &[Step], scripts: &[&[Step]], want: &[&str]) {
     for way in [Way::Inbound, Way::BothHalves] {
         assert_eq!(observed(way, client, scripts).await.0, want, "{way:?}");
     }
 }
 
-const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
-const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+pub(super) const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+pub(super) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const EXPECTING: &[u8] =
     b"PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
 
@@ -295,6 +331,39 @@ async fn interim_responses_without_end_are_a_failure_of_the_application() {
         let seen = observed(way, &[Send(GET), Rest], &[&script]).await.0;
         assert_eq!(seen[0].matches("HTTP/1.1 102 P").count(), 256, "{seen:?}");
         assert!(seen[0].contains("HTTP/1.1 502 Bad Gateway"), "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn interim_responses_are_bounded_in_bytes_because_a_client_that_reads_nothing_keeps_them_here()
+ {
+    let hint = format!("HTTP/1.1 103 Hint\r\nLink: {}\r\n\r\n", "x".repeat(1000));
+    let many: &[u8] = hint.repeat(200).into_bytes().leak();
+    for way in [Way::Inbound, Way::BothHalves] {
+        let script = [Until("\r\n\r\n"), Send(many), Rest];
+        let seen = observed(way, &[Send(GET), Rest], &[&script]).await.0;
+        let passed = seen[0].matches("HTTP/1.1 103 Hint").count();
+        assert!((60..=65).contains(&passed), "{passed}");
+        assert!(seen[0].contains("HTTP/1.1 502 Bad Gateway"), "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_application_that_says_it_closes_is_heard_by_its_client() {
+    const LAST: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+    same(&[Send(GET), Rest], &[&[Until("\r\n\r\n"), Send(LAST), Close]]).await;
+    // Also while it leaves its own side open.
+    let script: &[Step] = &[Until("\r\n\r\n"), Send(LAST), Rest];
+    let want = ["HTTP/1.1 200 OK\ncontent-length: 2\nokclosed"];
+    behind(&[Send(GET), Rest], &[script], &want).await;
+}
+
+#[tokio::test]
+async fn a_reason_phrase_is_as_it_was_sent_also_if_it_is_empty() {
+    for status in ["200 ", "200 Fine", "299 ", "299 Odd: thing"] {
+        let answer = message(&format!("HTTP/1.1 {status}"), b"Content-Length: 2\r\n\r\nok");
+        let script: &[Step] = &[Until("\r\n\r\n"), Send(answer), Rest];
+        same(&[Send(GET), Until("ok"), Close], &[script]).await;
     }
 }
 
@@ -571,4 +640,77 @@ async fn names_of_fields_are_spelt_as_they_were_sent() {
         assert_eq!(String::from_utf8(held).unwrap(), RESPONSE, "{way:?}");
     }
     application.await.unwrap();
+}
+
+#[tokio::test]
+async fn characters_of_a_query_that_are_to_be_percent_encoded_are_forwarded_as_sent() {
+    same(
+        &[Send(b"GET /a?q=\"b\"&c=<d> HTTP/1.1\r\nHost: a\r\n\r\n"), Until("ok"), Close],
+        &[&[Until("\r\n\r\n"), Send(OK), Rest]],
+    )
+    .await;
+    // Where the path becomes canonical, too.
+    let application = Scripted::start(&[&[Until("\r\n\r\n"), Send(OK), Rest]]).await;
+    let path = path(Way::Inbound, server(detect(), everybody()), application.address).await;
+    let request = b"GET /%7Ea?q=\"b\" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let stream = TcpStream::connect(path.address).await.unwrap();
+    run(stream, &[Send(request), Rest]).await;
+    let seen = application.ended().await;
+    assert_eq!(seen[0][0], "GET /~a?q=\"b\" HTTP/1.1\nhost: a\n");
+}
+
+#[tokio::test]
+async fn raw_paths_are_forwarded_with_characters_that_are_to_be_percent_encoded() {
+    let mut policy = server(detect(), everybody());
+    policy.paths = policy_core::PathHandling::Raw;
+    for (sent, received) in [
+        ("/a<b>`//%7E?c=<d>\"", "/a<b>`//%7E?c=<d>\""),
+        ("http://a/b`?c", "/b`?c"),
+        ("http://a?c=<", "/?c=<"),
+    ] {
+        let application = Scripted::start(&[&[Until("\r\n\r\n"), Send(OK), Rest]]).await;
+        let path = path(Way::Inbound, policy.clone(), application.address).await;
+        let mut stream = TcpStream::connect(path.address).await.unwrap();
+        let request = format!("GET {sent} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let seen = run(stream, &[Rest]).await;
+        assert_eq!(seen, ["HTTP/1.1 200 OK\ncontent-length: 2\nokclosed"], "{sent}");
+        let all = application.ended().await;
+        assert_eq!(all[0][0], format!("GET {received} HTTP/1.1\nhost: a\n"), "{sent}");
+    }
+}
+
+/// The bodies of requests and responses, cut in the middle.
+const CUT: [&[u8]; 2] =
+    [b"Content-Length: 10\r\n\r\n1234", b"Transfer-Encoding: chunked\r\n\r\n4\r\n1234\r\n"];
+
+pub(super) fn message(line: &str, rest: &[u8]) -> &'static [u8] {
+    [line.as_bytes(), b"\r\n", rest].concat().leak()
+}
+
+#[tokio::test]
+async fn an_application_that_is_reset_within_its_response_is_not_seen_to_have_ended_it() {
+    for body in CUT {
+        for end in [Reset, Close] {
+            let answer = message("HTTP/1.1 200 OK", body);
+            let script: &[Step] = &[Until("\r\n\r\n"), Send(answer), Quiet(100), end];
+            same(&[Send(GET), Until("1234"), Rest], &[script]).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_reset_within_its_request_is_not_seen_to_have_ended_it() {
+    for body in CUT {
+        for end in [Reset, Close] {
+            let request = message("POST /a HTTP/1.1\r\nHost: a", body);
+            let client = [Send(request), Quiet(100), end];
+            same(&client, &[&[Until("1234"), Rest]]).await;
+        }
+    }
+    // While it waits for the response, and while it gets it.
+    same(&[Send(GET), Quiet(100), Reset], &[&[Until("\r\n\r\n"), Rest]]).await;
+    let answer = message("HTTP/1.1 200 OK", CUT[0]);
+    let script: &[Step] = &[Until("\r\n\r\n"), Send(answer), Rest];
+    same(&[Send(GET), Until("1234"), Reset], &[script]).await;
 }

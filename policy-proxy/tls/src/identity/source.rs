@@ -1,5 +1,6 @@
 //! Sources of identities.
 
+#[cfg(feature = "control-plane")]
 use super::certify::{Certify, CertifyConfig};
 use super::error::SourceError;
 use super::files::{FileSource, IdentityFiles};
@@ -7,6 +8,7 @@ use super::handle::IdentityHandle;
 use super::metrics::IdentityMetrics;
 use super::publish::Publisher;
 use super::status::IdentityStatus;
+#[cfg(feature = "control-plane")]
 use super::workload_api::{SpiffeConfig, WorkloadApi};
 
 /// Configuration of an identity source.
@@ -15,8 +17,10 @@ pub enum IdentityConfig {
     /// Files that another process renews.
     Files(IdentityFiles),
     /// An issuer, by Linkerd's Certify API.
+    #[cfg(feature = "control-plane")]
     Certify(CertifyConfig),
     /// The node's agent, by SPIFFE's Workload API.
+    #[cfg(feature = "control-plane")]
     Spiffe(SpiffeConfig),
 }
 
@@ -31,7 +35,9 @@ pub struct IdentitySource {
 enum SourceKind {
     Files(FileSource),
     // Boxed: holds keys and addresses, and there is one per process.
+    #[cfg(feature = "control-plane")]
     Certify(Box<Certify>),
+    #[cfg(feature = "control-plane")]
     Spiffe(Box<WorkloadApi>),
 }
 
@@ -51,9 +57,11 @@ impl IdentitySource {
             IdentityConfig::Files(files) => {
                 SourceKind::Files(FileSource::open(files, &publisher).await?)
             }
+            #[cfg(feature = "control-plane")]
             IdentityConfig::Certify(config) => {
                 SourceKind::Certify(Box::new(Certify::open(config).await?))
             }
+            #[cfg(feature = "control-plane")]
             IdentityConfig::Spiffe(config) => {
                 SourceKind::Spiffe(Box::new(WorkloadApi::new(config)))
             }
@@ -64,8 +72,11 @@ impl IdentitySource {
     /// Returns the TLS name of the issuer, if the source is one that has to prove it.
     pub fn issuer(&self) -> Option<&str> {
         match &self.kind {
+            #[cfg(feature = "control-plane")]
             SourceKind::Certify(certify) => certify.issuer(),
-            SourceKind::Files(_) | SourceKind::Spiffe(_) => None,
+            SourceKind::Files(_) => None,
+            #[cfg(feature = "control-plane")]
+            SourceKind::Spiffe(_) => None,
         }
     }
 
@@ -83,7 +94,9 @@ impl IdentitySource {
     pub async fn run(self) {
         match self.kind {
             SourceKind::Files(files) => files.run(&self.publisher).await,
+            #[cfg(feature = "control-plane")]
             SourceKind::Certify(certify) => certify.run(&self.publisher).await,
+            #[cfg(feature = "control-plane")]
             SourceKind::Spiffe(workload_api) => workload_api.run(&self.publisher).await,
         }
     }

@@ -1,14 +1,13 @@
 //! The first line of a test that needs a node.
 
-use super::super::skip::available;
+use super::super::skip::{Absent, shared_or_skip};
 use super::definition::Node;
-use policy_testkit::skip;
 use tokio::sync::OnceCell;
 
 /// One node for all tests of a binary, with our definitions and Gateway API's installed or not, as
 /// the first test wants. It ends with the process.
 #[derive(Debug, Default)]
-pub struct SharedNode(OnceCell<Result<Node, String>>);
+pub struct SharedNode(OnceCell<Result<Node, Absent>>);
 
 impl SharedNode {
     /// None yet: the first test that asks starts it.
@@ -30,9 +29,8 @@ impl SharedNode {
         let start = async || {
             let node = Node::start().await?;
             prepare(&node).await?;
-            anyhow::Ok(node)
+            Ok(node)
         };
-        let started = self.0.get_or_init(async || available(start().await)).await;
-        started.as_ref().inspect_err(|missing| skip(missing)).ok()
+        shared_or_skip(self.0.get_or_init(start).await)
     }
 }

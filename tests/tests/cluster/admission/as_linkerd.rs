@@ -363,7 +363,7 @@ async fn an_unsupported_filter_has_a_warning_and_a_condition(compatible: &Compat
         assert!(answer.is_done(), "{answer:?}");
         let (filter, _) = filter.split_once(',').unwrap();
         let expected = format!(
-            "spec.rules[0].filters[0].type: `{filter}` is not supported here: the route permits \
+            "spec.rules[0].filters[0].type: `{filter}` is not supported here: the rule permits \
              nothing"
         );
         assert!(answer.warnings.contains(&expected), "{kind} {name}: {answer:?}");

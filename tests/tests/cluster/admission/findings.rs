@@ -101,7 +101,9 @@ async fn a_server_on_which_nothing_is_granted_is_told_to_refuse_everybody() {
     );
     let is_told = |answer: &Answer| answer.warnings == [nobody, every];
     until(&asked.client, &wider, "told that it grants nobody", is_told).await;
-    assert_eq!(asked.told(&server("audit")).await, [every]);
+    let audit = asked.told(&server("audit")).await;
+    assert!(audit[0].starts_with("spec: permits what was refused before: "), "{audit:?}");
+    assert_eq!(audit[1..], [every]);
     assert_eq!(asked.told(&server("deny")).await, [nobody, every]);
     let policy = asked.object(
         "policy.linkerd.io/v1alpha1",

@@ -76,8 +76,10 @@ async fn what_is_legal_but_surely_not_meant_is_told_to_whoever_applies_it() {
             .await,
         [format!("spec.requiredAuthenticationRefs: MeshTLSAuthentication {ns}/m does not exist")]
     );
+    let opened = told(&policy("web", "")).await;
+    assert!(opened[0].starts_with("spec: permits what was refused before: "), "{opened:?}");
     assert_eq!(
-        told(&policy("web", "")).await,
+        opened[1..],
         ["spec.requiredAuthenticationRefs: is empty: asks for nothing, every client is admitted"]
     );
     assert_eq!(
@@ -144,7 +146,7 @@ async fn what_is_legal_but_surely_not_meant_is_told_to_whoever_applies_it() {
     );
     // And of settings for Linkerd's proxies that ours leave aside, of which policy knows nothing.
     let aside = json!({"metadata": {"annotations": {
-        "portcullis.dev/injcet": null, "linkerd.io/inject": "enabled",
+        "portcullis.dev/injcet": null, "portcullis.dev/inject": "enabled",
         "config.linkerd.io/proxy-await": "enabled",
     }}});
     let answer = merge(&client, &namespace, "", &aside).await;
@@ -155,7 +157,7 @@ async fn what_is_legal_but_surely_not_meant_is_told_to_whoever_applies_it() {
         [format!("metadata.annotations[\"config.linkerd.io/proxy-await\"]: {words}")]
     );
     let list = json!({"metadata": {"annotations": {
-        "linkerd.io/inject": null, "config.linkerd.io/proxy-await": null,
+        "portcullis.dev/inject": null, "config.linkerd.io/proxy-await": null,
         "config.linkerd.io/proxy-require-identity-inbound-ports": "8o80",
     }}});
     let answer = merge(&client, &namespace, "", &list).await;

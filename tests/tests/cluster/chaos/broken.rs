@@ -4,6 +4,7 @@ use super::live::{Gate, Live, Question};
 use super::manifests::{
     CLIENT, MESH, ON_SERVER, STRANGER, mesh, object, pod, policy, server, shop, web,
 };
+use policy_crds::Kind;
 use policy_testkit::long_or;
 use policy_tests::cluster::{Cluster, cluster_or_skip};
 use serde_json::{Value, json};
@@ -114,17 +115,31 @@ async fn definitions_that_go_and_come_leave_what_a_fresh_start_finds() {
     apply(&cluster, &route).await;
     live.until("closed by the route", &key, CLIENT, false).await;
     let routes = removed(&cluster, "httproutes.gateway.networking.k8s.io").await;
-    live.until("the route is gone with its kind", &key, CLIENT, true).await;
-    live.converges(cluster.client()).await;
+    // Longer than the second look at a kind that is absent.
+    sleep(Duration::from_secs(6)).await;
+    live.until("closed by the kept route", &key, CLIENT, false).await;
     objects.install_one(&routes).await.unwrap();
+    live.until_following(Kind::GatewayHttpRoute).await;
+    live.until("closed by the kept route", &key, CLIENT, false).await;
+    // The new route takes the place of the kept one, which deleting it shows.
+    let elsewhere = route.replace("value: /other", "value: /get");
+    apply(&cluster, &elsewhere).await;
+    live.until("open by the new route", &key, CLIENT, true).await;
     apply(&cluster, &route).await;
-    live.until("closed again", &key, CLIENT, false).await;
+    live.until("closed by the new route", &key, CLIENT, false).await;
     cluster.delete(&route).await.unwrap();
     live.until("open again", &key, CLIENT, true).await;
 
-    // A kind that must be there: the grants go with the objects.
+    // A kind that must be there. What is kept ends where an administrator says so.
     let authentications = removed(&cluster, "meshtlsauthentications.policy.linkerd.io").await;
-    live.until("revoked with its kind", &key, CLIENT, false).await;
+    sleep(Duration::from_secs(2)).await;
+    live.until("granted by the kept object", &key, CLIENT, true).await;
+    let ended = format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}, annotations: \
+         {{portcullis.dev/end-kept-objects: once}}}}\n"
+    );
+    apply(&cluster, &ended).await;
+    live.until("ended", &key, CLIENT, false).await;
     objects.install_one(&authentications).await.unwrap();
     apply(&cluster, &mesh(&namespace, "x.y")).await;
     live.until("granted again", &key, CLIENT, true).await;

@@ -8,9 +8,10 @@ use policy_core::{
     Connection, Decision, DefaultPolicy, Facts, Feature, Identity, RequestView, Revision,
     ServerPolicy, Tls, WorkloadKey, naive,
 };
+use policy_crds::Kind;
 use policy_engine::ControllerConfig;
 use policy_engine::config::Namespaces;
-use policy_engine::source::{Health, WatchState};
+use policy_engine::source::{Health, WatchKey, WatchState};
 use policy_kube::source::{KubernetesConfig, KubernetesSource, WatchMetrics};
 use policy_proto::native;
 use prometheus_client::registry::Registry;
@@ -175,6 +176,15 @@ impl Live {
         let mut health = self.health.clone();
         let healthy = timeout(PATIENCE, health.wait_for(following)).await.is_ok();
         assert!(healthy, "{}", self.failing());
+    }
+
+    /// Waits until the watch of a kind in the whole cluster is open.
+    pub(crate) async fn until_following(&self, kind: Kind) {
+        let key = WatchKey { kind, namespace: None };
+        let is_open = |health: &Arc<Health>| health.watches[&key].state == WatchState::Following;
+        let mut health = self.health.clone();
+        let open = timeout(PATIENCE, health.wait_for(is_open)).await.is_ok();
+        assert!(open, "{kind:?}: {}", self.failing());
     }
 
     /// The sum of the metrics whose line begins so.

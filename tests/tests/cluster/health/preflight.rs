@@ -7,7 +7,7 @@ use policy_tests::cluster::{Cluster, cluster_or_skip};
 use serde_json::json;
 use std::path::Path;
 
-async fn preflight(kubeconfig: &Path, more: &[&str]) -> Said {
+pub(super) async fn preflight(kubeconfig: &Path, more: &[&str]) -> Said {
     portcullis(kubeconfig, &[&["preflight", "-o", "json"], more].concat()).await
 }
 

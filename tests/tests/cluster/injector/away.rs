@@ -9,7 +9,7 @@ async fn an_outage_stops_pods_that_would_be_open_and_no_others() {
     let asks = cluster.namespace("asks").await.unwrap();
     let silent = cluster.namespace("silent").await.unwrap();
     let mut world = World::start(&cluster, &[&asks, &silent]).await;
-    world.mark(&asks, json!({"annotations": {"linkerd.io/inject": "enabled"}})).await;
+    world.mark(&asks, json!({"annotations": {"portcullis.dev/inject": "enabled"}})).await;
     world.labelled(&asks, Some("enabled")).await;
     let web = pod("web", json!({}));
     let injected = |answer: &Answer| answer.is_done() && !answer.inits().is_empty();

@@ -188,7 +188,7 @@ async fn pods_are_created_and_injected_beside_any_pod_s_attack_on_the_webhook() 
     let _alone = ALONE.lock().await;
     let namespace = cluster.namespace("crowded").await.unwrap();
     let world = World::start(&cluster, &[&namespace]).await;
-    world.mark(&namespace, json!({"annotations": {"linkerd.io/inject": "enabled"}})).await;
+    world.mark(&namespace, json!({"annotations": {"portcullis.dev/inject": "enabled"}})).await;
     world.labelled(&namespace, Some("enabled")).await;
     let target = Target {
         address: world.controller.admission().unwrap(),

@@ -16,7 +16,7 @@ async fn an_update_asks_the_injector_if_it_changes_an_image_of_the_sidecar_and_e
     let (name, strict) = (format!("injector-{mesh}"), ["--injector-bypass=refuse"]);
     let place = (mesh, name.as_str());
     let mut world = World::flagged(&cluster, cluster.kubeconfig(), place, &[&asks], &strict).await;
-    world.mark(&asks, json!({"annotations": {"linkerd.io/inject": "enabled"}})).await;
+    world.mark(&asks, json!({"annotations": {"portcullis.dev/inject": "enabled"}})).await;
     world.labelled(&asks, Some("enabled")).await;
     let web = pod("web", json!({}));
     world.until(&asks, &web, "injected", |answer| !answer.inits().is_empty()).await;

@@ -19,7 +19,7 @@ async fn the_binary_with_the_documented_configuration_and_rights_injects_what_as
     let world = World::with(&cluster, &kubeconfig, mesh, name, &[&asks, &silent]).await;
 
     // The namespace asks, by annotation.
-    world.mark(&asks, json!({"annotations": {"linkerd.io/inject": "enabled"}})).await;
+    world.mark(&asks, json!({"annotations": {"portcullis.dev/inject": "enabled"}})).await;
     world.labelled(&asks, Some("enabled")).await;
     let web = pod("web", json!({}));
     let tried = world.until(&asks, &web, "injected", |answer| !answer.inits().is_empty()).await;

@@ -5,7 +5,7 @@ use policy_engine::source::{Batch, Change, Health, Source, SourceContext};
 use policy_kube::source::{KubernetesConfig, KubernetesSource, PendingSource, WatchMetrics};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) struct Seen {
     /// The objects there are.
     pub(crate) objects: BTreeMap<ObjectKey, Arc<Object>>,
+    /// The objects that are in force although their definitions are gone.
+    pub(crate) kept: BTreeSet<ObjectKey>,
     /// The newest versions.
     pub(crate) versions: BTreeMap<Kind, u64>,
     /// Number of complete listings.
@@ -45,10 +47,15 @@ impl Seen {
         for change in batch.changes {
             match change {
                 Change::Apply(object) => {
+                    self.kept.remove(&object.meta.key);
                     self.objects.insert(object.meta.key.clone(), object);
                 }
                 Change::Delete(key) => {
+                    self.kept.remove(&key);
                     self.objects.remove(&key);
+                }
+                Change::Keep(key) => {
+                    self.kept.insert(key);
                 }
                 Change::Synced => self.synced += 1,
             }

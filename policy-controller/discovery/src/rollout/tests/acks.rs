@@ -79,6 +79,34 @@ fn content_zero_is_never_in_force() {
     check(&mut acks, &[("a", count(0, 1, 0))]);
 }
 
+/// A port with a contribution that is too large was in force nowhere, the owner's objects among it.
+#[test]
+fn of_a_port_that_is_cut_everything_is_in_force_but_what_is_left_out() {
+    let mut acks = three_pods();
+    for (name, number, content) in
+        [("web-0", 80, cut(7)), ("web-0", 81, 8), ("web-1", 80, 7), ("api", 80, cut(9))]
+    {
+        acks.record(0, &at(name, number), has(content));
+    }
+    acks.set_lacking([object("grant")].into());
+    let expected = |grant| {
+        [
+            ("a", count(2, 2, 0)),
+            ("b", count(1, 2, 0)),
+            ("c", count(1, 1, 0)),
+            ("grant", count(grant, 3, 0)),
+            ("who", count(2, 2, 0)),
+        ]
+    };
+    check(&mut acks, &expected(1));
+    // What is left out is told apart from what a stale replica sent.
+    acks.record(0, &at("web-0", 80), has(cut(6)));
+    assert_eq!(counts(&mut acks)[0], ("a".to_owned(), count(1, 2, 0)));
+    acks.record(0, &at("web-0", 80), has(cut(7)));
+    acks.set_lacking(BTreeSet::new());
+    check(&mut acks, &expected(3));
+}
+
 #[test]
 fn a_pod_connected_to_two_replicas_counts_once_and_only_if_both_agree() {
     let mut acks = three_pods();

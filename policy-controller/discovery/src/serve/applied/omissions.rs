@@ -1,9 +1,11 @@
 //! Parts of a policy's objects that its encoding leaves out.
 
-use policy_core::{ObjectRef, ServerPolicy};
+use super::too_large::TooLarge;
+use policy_core::{ObjectRef, Owner, ServerPolicy};
+use policy_engine::contributions::NamespaceContribution;
 use policy_engine::unsent::Unsent;
 use policy_proto::{Fallback, Unsupported};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -48,10 +50,48 @@ impl Omissions {
                 all.entry(object).or_default().add(&one);
             }
         }
-        (!all.is_empty()).then(|| {
+        Self::new(all)
+    }
+
+    /// The parts that are denied of a policy that is `too_large` for `clients`: the contributions of
+    /// these namespaces. It is said of the Server, and of each object that holds a part of them.
+    pub(crate) fn lacking(
+        clients: &str,
+        policy: &ServerPolicy,
+        too_large: &TooLarge,
+        lacking: &[NamespaceContribution],
+    ) -> Option<Arc<Self>> {
+        let mut all = BTreeMap::<ObjectRef, Unsent>::new();
+        for one in lacking {
+            let words = format!("{clients}: {too_large}; denied are the paths of {one}");
+            let denied = BTreeSet::from([Arc::from(bounded(words))]);
+            let unsent = Unsent { denied, ..Unsent::default() };
+            let owner = match &policy.owner {
+                Owner::Server(server) => Some(server),
+                Owner::Default(_) => None,
+            };
+            for object in owner.into_iter().chain(&one.objects) {
+                all.entry(object.clone()).or_default().add(&unsent);
+            }
+        }
+        Self::new(all)
+    }
+
+    /// The parts that either of them leaves out.
+    pub(crate) fn both(one: Option<Arc<Self>>, other: Option<Arc<Self>>) -> Option<Arc<Self>> {
+        let (Some(first), Some(second)) = (&one, &other) else { return one.or(other) };
+        let mut all = first.by_object.clone();
+        for (object, unsent) in &second.by_object {
+            all.entry(object.clone()).or_default().add(unsent);
+        }
+        Self::new(all)
+    }
+
+    fn new(by_object: BTreeMap<ObjectRef, Unsent>) -> Option<Arc<Self>> {
+        (!by_object.is_empty()).then(|| {
             let mut hasher = DefaultHasher::new();
-            all.hash(&mut hasher);
-            Arc::new(Self { hash: hasher.finish(), by_object: all })
+            by_object.hash(&mut hasher);
+            Arc::new(Self { hash: hasher.finish(), by_object })
         })
     }
 

@@ -11,6 +11,7 @@ use crate::serve::core::destination_client;
 use crate::serve::metrics::Call;
 use crate::serve::refusal::refusal;
 use crate::serve::slot;
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use policy_core::WorkloadKey;
 use policy_engine::{ClientPlace, Destinations, Latest, LookupError, PublishedWorkload};
 use policy_proto::messages::destination_request::Kind;
@@ -123,8 +124,10 @@ impl DestinationSession {
         begin: Begin,
         (peer, caller): (Peer, &Caller),
     ) -> Result<Self, Status> {
-        let key = parse_workload(&begin.workload)
-            .map_err(|error| Status::invalid_argument(format!("begin.workload: {error}")))?;
+        let key = parse_workload(&begin.workload).map_err(|error| {
+            Status::invalid_argument(format!("begin.workload: {error}"))
+                .because(StatusReason::InvalidRequest)
+        })?;
         let core = &answers.core;
         let (state, grant) = core.access.open(&core.policies, caller, &key).await?;
         if !grant.is_own() {
@@ -163,10 +166,13 @@ impl DestinationSession {
 
     async fn request(&mut self, request: DestinationRequest) -> Result<(), Status> {
         match request.kind {
-            Some(Kind::Begin(_)) => Err(Status::invalid_argument("begin: sent a second time")),
+            Some(Kind::Begin(_)) => Err(Status::invalid_argument("begin: sent a second time")
+                .because(StatusReason::InvalidRequest)),
             Some(Kind::Lookup(lookup)) => {
-                let address = decode_lookup(&lookup)
-                    .map_err(|error| Status::invalid_argument(format!("lookup.{error}")))?;
+                let address = decode_lookup(&lookup).map_err(|error| {
+                    Status::invalid_argument(format!("lookup.{error}"))
+                        .because(StatusReason::InvalidRequest)
+                })?;
                 self.look_up(lookup.id, address).await
             }
             Some(Kind::Release(release)) => {
@@ -175,13 +181,15 @@ impl DestinationSession {
                 self.due.push_back(Due::Released(release.id));
                 Ok(())
             }
-            None => Err(Status::invalid_argument("kind: not set, or not known to this version")),
+            None => Err(Status::invalid_argument("kind: not set, or not known to this version")
+                .because(StatusReason::InvalidRequest)),
         }
     }
 
     async fn look_up(&mut self, id: u32, address: SocketAddr) -> Result<(), Status> {
         if self.lookups.contains_key(&id) {
-            return Err(Status::invalid_argument(format!("lookup.id: `{id}` is in use")));
+            return Err(Status::invalid_argument(format!("lookup.id: `{id}` is in use"))
+                .because(StatusReason::InvalidRequest));
         }
         let core = &self.answers.core;
         let held = match self.room_for_lookup() {
@@ -307,10 +315,14 @@ impl DestinationSession {
 /// The Begin that every stream begins with.
 async fn read_begin(inbound: &mut Streaming<DestinationRequest>) -> Result<Begin, Status> {
     let first = tokio::time::timeout(BEGIN_TIMEOUT, inbound.message()).await;
-    match first.map_err(|_| Status::deadline_exceeded("no begin within 10 s"))?? {
+    match first.map_err(|_| {
+        Status::deadline_exceeded("no begin within 10 s").because(StatusReason::FirstMessageLate)
+    })?? {
         Some(DestinationRequest { kind: Some(Kind::Begin(begin)) }) => Ok(begin),
-        Some(_) => Err(Status::invalid_argument("the first message must be begin")),
-        None => Err(Status::invalid_argument("the stream ended without begin")),
+        Some(_) => Err(Status::invalid_argument("the first message must be begin")
+            .because(StatusReason::InvalidRequest)),
+        None => Err(Status::invalid_argument("the stream ended without begin")
+            .because(StatusReason::InvalidRequest)),
     }
 }
 

@@ -3,8 +3,9 @@
 use super::discovery::{Discovery, MAX_REQUEST, Question};
 use super::stream::AnswerStream;
 use super::view::{LastMessage, View};
-use crate::serve::codec::{PassThrough, Payload};
+use crate::serve::codec::{self, Payload};
 use crate::serve::metrics::Method;
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, Stream};
 use policy_proto::compat::{ContextToken, PathTarget, parse_path};
@@ -13,7 +14,7 @@ use policy_proto::linkerd::destination::destination_server::SERVICE_NAME;
 use std::convert::Infallible;
 use std::task::{Context, Poll};
 use tonic::body::Body;
-use tonic::server::{Grpc, NamedService};
+use tonic::server::NamedService;
 use tonic::{Request, Response, Status};
 
 /// The service.
@@ -38,7 +39,7 @@ impl DestinationService {
         let GetDestination { scheme: _, path, context_token } = request.get_ref();
         let target = parse_path(path, &discovery.domain).map_err(|error| {
             call.end(tonic::Code::InvalidArgument);
-            Status::invalid_argument(format!("path: {error}"))
+            Status::invalid_argument(format!("path: {error}")).because(StatusReason::InvalidRequest)
         })?;
         let view = view(&discovery, &target);
         let question = Question { target, client: ContextToken::parse(context_token), view };
@@ -71,20 +72,14 @@ impl tower::Service<http::Request<Body>> for DestinationService {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let service = self.clone();
         Box::pin(async move {
-            let mut grpc = Grpc::new(PassThrough::<GetDestination>::new())
-                .max_decoding_message_size(MAX_REQUEST);
             Ok(match request.uri().path().rsplit_once('/') {
                 Some((_, "Get")) => {
-                    let handler = tower::service_fn(move |request| {
-                        service.clone().watch(Method::DESTINATION_GET, endpoints, request)
-                    });
-                    grpc.server_streaming(handler, request).await
+                    let watch = |of| service.watch(Method::DESTINATION_GET, endpoints, of);
+                    codec::server_streaming(request, MAX_REQUEST, watch).await
                 }
                 Some((_, "GetProfile")) => {
-                    let handler = tower::service_fn(move |request| {
-                        service.clone().watch(Method::DESTINATION_PROFILE, profile, request)
-                    });
-                    grpc.server_streaming(handler, request).await
+                    let watch = |of| service.watch(Method::DESTINATION_PROFILE, profile, of);
+                    codec::server_streaming(request, MAX_REQUEST, watch).await
                 }
                 Some(_) | None => Status::unimplemented("no such method").into_http(),
             })

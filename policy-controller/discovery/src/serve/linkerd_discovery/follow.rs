@@ -1,5 +1,6 @@
 //! Follows the answer to a lookup, for a client in its place.
 
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use policy_core::Destination;
 use policy_engine::latest::Latest;
 use policy_engine::{
@@ -114,13 +115,18 @@ impl Follower {
 /// Returns the status of a failed lookup. Never one that a client takes for "not a Service".
 pub(super) fn refusal(error: LookupError) -> Status {
     match error {
-        LookupError::OutboundOff => Status::unimplemented("outbound discovery is off"),
+        LookupError::OutboundOff => {
+            Status::unimplemented("outbound discovery is off").because(StatusReason::OutboundOff)
+        }
         LookupError::TooManyDestinations => {
             Status::resource_exhausted("too many destinations are followed")
+                .because(StatusReason::TooManyDestinations)
         }
-        LookupError::Stopped => Status::unavailable("the controller is shutting down"),
+        LookupError::Stopped => {
+            Status::unavailable("the controller is shutting down").because(StatusReason::Stopping)
+        }
         LookupError::NotSynced | LookupError::NotFound | LookupError::TooManyPorts => {
-            Status::unavailable("objects have not been listed yet")
+            Status::unavailable("objects have not been listed yet").because(StatusReason::NotListed)
         }
     }
 }

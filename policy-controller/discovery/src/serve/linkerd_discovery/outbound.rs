@@ -3,8 +3,9 @@
 use super::discovery::{Discovery, MAX_REQUEST, Question};
 use super::stream::AnswerStream;
 use super::view::{LastMessage, View};
-use crate::serve::codec::{PassThrough, Payload};
+use crate::serve::codec::{self, Payload};
 use crate::serve::metrics::Method;
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, Stream};
 use policy_proto::compat::{ContextToken, read_target};
@@ -14,7 +15,7 @@ use policy_proto::workload::parse_workload;
 use std::convert::Infallible;
 use std::task::{Context, Poll};
 use tonic::body::Body;
-use tonic::server::{Grpc, NamedService};
+use tonic::server::NamedService;
 use tonic::{Request, Response, Status};
 
 /// The service.
@@ -49,7 +50,7 @@ impl OutboundService {
         call.received();
         let target = read_target(request.get_ref(), &discovery.domain).map_err(|error| {
             call.end(tonic::Code::InvalidArgument);
-            Status::invalid_argument(error.to_string())
+            Status::invalid_argument(error.to_string()).because(StatusReason::InvalidRequest)
         })?;
         let view = View::Policy(LastMessage::nothing(&target, &discovery.domain));
         // A client that cannot be read is nowhere, as one without a context token is.
@@ -75,16 +76,12 @@ impl tower::Service<http::Request<Body>> for OutboundService {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let service = self.clone();
         Box::pin(async move {
-            let mut grpc =
-                Grpc::new(PassThrough::<TrafficSpec>::new()).max_decoding_message_size(MAX_REQUEST);
             Ok(match request.uri().path().rsplit_once('/') {
                 Some((_, "Get")) => {
-                    let handler = tower::service_fn(move |request| service.clone().get(request));
-                    grpc.unary(handler, request).await
+                    codec::unary(request, MAX_REQUEST, |spec| service.get(spec)).await
                 }
                 Some((_, "Watch")) => {
-                    let handler = tower::service_fn(move |request| service.clone().watch(request));
-                    grpc.server_streaming(handler, request).await
+                    codec::server_streaming(request, MAX_REQUEST, |spec| service.watch(spec)).await
                 }
                 Some(_) | None => Status::unimplemented("no such method").into_http(),
             })

@@ -6,7 +6,9 @@ use super::view::View;
 use crate::serve::authz::WatchGrant;
 use crate::serve::codec::Payload;
 use crate::serve::metrics::Call;
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use bytes::Bytes;
+use policy_core::Destination;
 use policy_server::AllowancePermit;
 use std::collections::VecDeque;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +21,8 @@ pub(super) struct AnswerStream {
     view: View,
     /// Messages of the last answer that are not sent yet.
     pending: VecDeque<Bytes>,
+    /// True if the client was last told that nobody has the address.
+    told_of_nobody: bool,
     lease: Lease,
     call: Call,
     /// True once the stream has sent its final status.
@@ -51,7 +55,9 @@ impl AnswerStream {
     ) -> Result<Box<Self>, Status> {
         let pending = VecDeque::new();
         // A future that holds a stream stores it more than once; a box is only a pointer.
-        let mut answers = Box::new(Self { follower, view, pending, lease, call, ended: false });
+        let (told_of_nobody, ended) = (false, false);
+        let opened = Self { follower, view, pending, told_of_nobody, lease, call, ended };
+        let mut answers = Box::new(opened);
         match answers.answer().await {
             Ok(()) => Ok(answers),
             Err(status) => {
@@ -64,7 +70,9 @@ impl AnswerStream {
     /// The only message of a stream that is no stream.
     pub(super) fn only(mut self: Box<Self>) -> Result<Payload, Status> {
         let message = self.pending.pop_front().map(Payload::shared);
-        let message = message.ok_or_else(|| Status::unavailable("the pod is not known yet"));
+        let message = message.ok_or_else(|| {
+            Status::unavailable("the pod is not known yet").because(StatusReason::PodNotKnown)
+        });
         self.call.end(message.as_ref().map_or_else(Status::code, |_| Code::Ok));
         message
     }
@@ -93,12 +101,19 @@ impl AnswerStream {
         }
     }
 
-    /// Makes the messages of the newest answer.
+    /// Makes the messages of the newest answer. That nobody has the address may not hold any more
+    /// where a slice calls it a pod's: the client has to ask anew, and waits. Any other answer stays.
     async fn answer(&mut self) -> Result<(), Status> {
         let now = self.follower.read().await.map_err(refusal)?;
-        if !now.is_pending {
-            self.pending = self.view.messages(&now)?.into();
+        if now.is_pending {
+            let status = || {
+                Status::unavailable("a pod has the address that is not known yet")
+                    .because(StatusReason::PodNotKnown)
+            };
+            return if self.told_of_nobody { Err(status()) } else { Ok(()) };
         }
+        self.told_of_nobody = now.destination == Destination::Unknown;
+        self.pending = self.view.messages(&now)?.into();
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The messages about an answer, by the method that the client called.
 
 use crate::serve::answers::{Answer, Answers, Wording};
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use bytes::Bytes;
 use policy_core::{Destination, ServiceName};
 use policy_engine::PublishedDestination;
@@ -101,7 +102,7 @@ fn service(destination: &Destination) -> Result<&ServiceName, Status> {
         Destination::Service(service) => Ok(&service.service),
         Destination::UndeclaredPort(service) => Ok(service),
         Destination::Unknown | Destination::Node | Destination::Workload(_) => {
-            Err(Status::not_found("not a Service"))
+            Err(Status::not_found("not a Service").because(StatusReason::NotAService))
         }
     }
 }

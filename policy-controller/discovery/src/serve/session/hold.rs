@@ -2,6 +2,7 @@
 
 use crate::serve::core::Core;
 use crate::serve::metrics::GaugeGuard;
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use policy_core::Revision;
 use policy_engine::hold;
 use policy_engine::publish::SourceProgress;
@@ -55,7 +56,7 @@ impl HoldTimeout {
         sleep.as_mut().poll(cx).map(|()| {
             let why = "this replica lags behind the workload that the client has: another replica may \
                        be current";
-            Status::unavailable(why)
+            Status::unavailable(why).because(StatusReason::ReplicaLags)
         })
     }
 }

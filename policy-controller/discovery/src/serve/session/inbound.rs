@@ -1,13 +1,14 @@
 //! Messages of the client.
 
 use super::Session;
-use super::fields::{port_number, revision, shortened};
+use super::fields::{port_number, refusals, revision, shortened};
 use super::port::PendingUpdate;
 use crate::serve::applied::{AppliedPort, Rejection};
 use crate::serve::refusal::refusal;
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use policy_engine::publish::LookupError;
 use policy_proto::messages::watch_request::Kind;
-use policy_proto::messages::{Ack, Nack, WatchRequest};
+use policy_proto::messages::{Ack, Nack, Refusals, WatchRequest};
 use std::num::NonZeroU16;
 use tonic::Status;
 
@@ -17,20 +18,29 @@ const MAX_REFUSED: usize = 4096;
 impl Session {
     pub(super) async fn request(&mut self, request: WatchRequest) -> Result<(), Status> {
         match request.kind {
-            Some(Kind::Hello(_)) => Err(Status::invalid_argument("hello: sent a second time")),
+            Some(Kind::Hello(_)) => Err(Status::invalid_argument("hello: sent a second time")
+                .because(StatusReason::InvalidRequest)),
             Some(Kind::Subscribe(subscribe)) => self.subscribe(&subscribe.ports).await,
             Some(Kind::Unsubscribe(unsubscribe)) => self.unsubscribe(&unsubscribe.ports),
             Some(Kind::Ack(ack)) => self.ack(&ack),
             Some(Kind::Nack(nack)) => self.nack(&nack),
             Some(Kind::Resync(resync)) => {
                 let number = port_number("resync.port", resync.port)?;
-                if let Some(port) = self.ports.get_mut(&number) {
-                    self.service.core.metrics.nacked("resync");
-                    port.restart();
+                match self.ports.get_mut(&number) {
+                    Some(port) => {
+                        self.service.core.metrics.nacked("resync");
+                        port.restart();
+                    }
+                    None => self.service.core.metrics.unmatched("resync"),
                 }
                 Ok(())
             }
-            None => Err(Status::invalid_argument("kind: not set, or not known to this version")),
+            Some(Kind::Refusals(refusals)) => {
+                self.refusals(refusals);
+                Ok(())
+            }
+            None => Err(Status::invalid_argument("kind: not set, or not known to this version")
+                .because(StatusReason::InvalidRequest)),
         }
     }
 
@@ -56,7 +66,8 @@ impl Session {
                     if self.refused.len() >= MAX_REFUSED {
                         return Err(Status::resource_exhausted(
                             "subscribe.ports: too many refused ports wait for the client to read",
-                        ));
+                        )
+                        .because(StatusReason::TooManyPorts));
                     }
                     self.refused.insert(number, error);
                 }
@@ -86,12 +97,36 @@ impl Session {
         Ok(())
     }
 
+    /// Keeps what the client refuses. A viewer refuses nothing. No wrong report ends the stream: its policy
+    /// matters more.
+    fn refusals(&mut self, reported: Refusals) {
+        let (groups, wrong) = refusals(reported);
+        let is_own = self.grant.is_own();
+        if wrong || !is_own {
+            self.service.core.metrics.unmatched("refusals");
+        }
+        if !is_own {
+            return;
+        }
+        // The one before gives its room back first.
+        self.denied = None;
+        let stream = (self.number, self.lists.peer());
+        let place = (&self.key, &self.workload.owner);
+        let guard = self.service.core.denied.report(stream, place, groups);
+        self.denied = Some(Box::new(guard));
+    }
+
     fn ack(&mut self, ack: &Ack) -> Result<(), Status> {
         let number = port_number("ack.port", ack.port)?;
         let revision = revision("ack.revision", ack.revision.as_ref())?;
-        // Of a port given up meanwhile, or of an update long superseded.
-        let Some(port) = self.ports.get_mut(&number) else { return Ok(()) };
-        let Some(sent) = port.acknowledged(&revision) else { return Ok(()) };
+        let Some(port) = self.ports.get_mut(&number) else {
+            self.port_not_watched("ack");
+            return Ok(());
+        };
+        let Some(sent) = port.acknowledged(&revision) else {
+            self.revision_not_sent("ack", number);
+            return Ok(());
+        };
         self.service.core.metrics.acked(sent.since.elapsed());
         port.in_force = Some((sent.policy, sent.revision));
         port.content = sent.content;
@@ -106,8 +141,12 @@ impl Session {
         }
         let number = port_number("nack.port", nack.port)?;
         let revision = revision("nack.revision", nack.revision.as_ref())?;
-        let Some(port) = self.ports.get_mut(&number) else { return Ok(()) };
+        let Some(port) = self.ports.get_mut(&number) else {
+            self.port_not_watched("nack");
+            return Ok(());
+        };
         let Some(PendingUpdate { number: refused_number, .. }) = port.nacked(&revision) else {
+            self.revision_not_sent("nack", number);
             return Ok(());
         };
         // What the client has is not what was sent: the next change goes out in full. The same is
@@ -134,6 +173,23 @@ impl Session {
         Ok(())
     }
 
+    /// The client has given the port up meanwhile, or never asked for it.
+    fn port_not_watched(&self, message: &'static str) {
+        self.service.core.metrics.unmatched(message);
+    }
+
+    /// The client says nothing of what it has in force, as long as it names other revisions than those
+    /// that it was sent: one that reads 64-bit numbers as doubles, say.
+    fn revision_not_sent(&self, message: &'static str, number: NonZeroU16) {
+        self.service.core.metrics.unmatched(message);
+        if let Some(left_out) = self.line("client names a revision that it was not sent") {
+            tracing::warn!(
+                workload = %self.key, port = number, answer = message, left_out,
+                "client names a revision that it was not sent, or that was superseded long ago"
+            );
+        }
+    }
+
     /// Decides on a log line that the client causes. Returns the number of those left out before.
     pub(super) fn line(&self, message: &'static str) -> Option<u64> {
         self.service.core.lines.admit(self.lists.peer(), message)
@@ -149,7 +205,7 @@ impl Session {
                 "client refused the workload"
             );
         }
-        Status::aborted("the client refused the workload")
+        Status::aborted("the client refused the workload").because(StatusReason::WorkloadRefused)
     }
 
     /// Reports to status the policy that the client has on a port.

@@ -69,6 +69,7 @@ impl Session {
                 UndeclaredPorts::Deny => Undeclared::Deny.into(),
             },
             revision: Some(encode_revision(&state.revision)),
+            takes_refusals: self.grant.is_own(),
         };
         let kind = Some(watch_response::Kind::Workload(workload));
         Payload::shared(WatchResponse { kind }.encode_to_vec().into())

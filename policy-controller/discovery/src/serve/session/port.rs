@@ -30,7 +30,7 @@ pub(super) struct Port {
     pub(super) omission_guard: Option<OmissionGuard>,
     pub(super) in_flight: VecDeque<PendingUpdate>,
     pub(super) in_force: Option<(Arc<ServerPolicy>, Arc<Revision>)>,
-    /// Hash of that policy as published; 0 unless the client was sent all of it.
+    /// Hash by which it is counted (`Encoding::acknowledged`).
     pub(super) content: u64,
     /// The refusal of the newest update that was refused, with that update's number; none once a
     /// later one is in force.
@@ -53,7 +53,7 @@ pub(super) struct PendingUpdate {
     pub(super) number: u64,
     pub(super) policy: Arc<ServerPolicy>,
     pub(super) revision: Arc<Revision>,
-    /// Hash of the policy as published; 0 unless the update says all of it.
+    /// Hash by which its acknowledgement is counted (`Encoding::acknowledged`).
     pub(super) content: u64,
     /// Earliest time at which the client could have received it.
     pub(super) since: Instant,
@@ -109,7 +109,7 @@ impl Port {
         }
         // A client that connects later is not late: its time counts from the first it could get.
         let since = policy.published.max(self.since);
-        let content = if encoding.is_whole() { policy.revision.content } else { 0 };
+        let content = encoding.acknowledged(policy.revision.content);
         let policy = policy.policy.clone();
         self.sent_count = self.sent_count.wrapping_add(1);
         let number = self.sent_count;

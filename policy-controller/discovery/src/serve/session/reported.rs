@@ -2,6 +2,7 @@
 
 use super::fields;
 use crate::serve::config::ServeConfig;
+use crate::serve::status_reason::{StatusReason, WithReason as _};
 use policy_core::Revision;
 use policy_proto::messages::PortRevision;
 use policy_server::{CapacityBounds, Peer, RevocationOrder, Share, SharedCapacity};
@@ -96,6 +97,7 @@ fn no_room() -> Status {
         "hello.applied: too much is reported of ports that the workload does not declare, over all \
          streams of this client",
     )
+    .because(StatusReason::TooMuchReported)
 }
 
 /// Estimates the bytes that an entry takes.

@@ -4,6 +4,7 @@ use super::*;
 use crate::serve::applied::AckRegistry;
 use crate::serve::authz::{Authorizer, AuthzConfig};
 use crate::serve::config::ServeConfig;
+use crate::serve::denied::RefusalRegistry;
 use crate::serve::metrics::ServeMetrics;
 use crate::testing::client::hello;
 use crate::testing::{Index, policy};
@@ -28,6 +29,7 @@ fn core(policies: Policies) -> Arc<Core> {
         config,
         metrics,
         applied: AckRegistry::default(),
+        denied: RefusalRegistry::default(),
         lists: Core::lists_per_peer(),
         sessions: AtomicU64::new(0),
     })

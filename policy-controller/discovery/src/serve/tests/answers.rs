@@ -5,7 +5,7 @@ use crate::testing::client::{Client, hello, until};
 use crate::testing::{Harness, policy, port, revision, routed};
 use policy_core::UndeclaredPorts;
 use policy_proto::messages::watch_request::Kind;
-use policy_proto::messages::{Hello, Nack, PortRevision, Resync, Undeclared};
+use policy_proto::messages::{Ack, Hello, Nack, PortRevision, Resync, Undeclared};
 use policy_proto::native::{PortState, encode_revision};
 use std::time::Duration;
 use tonic::Code;
@@ -278,6 +278,30 @@ async fn a_refused_workload_is_counted_and_ends_the_stream() {
     client.send(Kind::Nack(nack)).await;
     assert_eq!(client.end().await.code(), Code::Aborted);
     assert_eq!(harness.metrics.refused("workload"), 1);
+}
+
+/// A client that reads 64-bit numbers as doubles acknowledges nothing, which nobody was told.
+#[tokio::test]
+async fn an_acknowledgement_of_what_was_not_sent_is_counted() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    let update = client.port().await;
+    let mut rounded = update.revision.clone().unwrap();
+    rounded.content ^= 1;
+    let revision = Some(rounded);
+    client.send(Kind::Ack(Ack { port: 80, revision: revision.clone() })).await;
+    let nack = Nack { port: 80, revision: revision.clone(), ..Nack::default() };
+    client.send(Kind::Nack(nack)).await;
+    client.send(Kind::Ack(Ack { port: 81, revision })).await;
+    client.send(Kind::Resync(Resync { port: 81 })).await;
+    let counted = || ["ack", "nack", "resync"].map(|message| harness.metrics.unmatched_of(message));
+    until(|| counted() == [2, 1, 1]).await;
+    client.ack(&update).await;
+    until(|| !harness.applied.port(&pod, port(80)).is_empty()).await;
+    assert_eq!(counted(), [2, 1, 1]);
 }
 
 #[tokio::test]

@@ -1,19 +1,36 @@
 //! Connections: age, bounds, drain, health.
 
-use crate::serve::ServeConfig;
+use crate::serve::{AuthzConfig, ServeConfig};
+use crate::testing::mesh::{Mesh, OWN, SUFFIX};
 use crate::testing::{Harness, policy, soon};
+use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
 use linkerd2_proxy_api::inbound::{PortSpec, Server};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tonic::transport::Channel;
-use tonic::{Code, Streaming};
+use tokio::net::TcpStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 fn spec() -> PortSpec {
     PortSpec { workload: "ns:web-0".into(), port: 80 }
+}
+
+/// Asks for the policy of the pod over this connection.
+pub(super) async fn ask(stream: TcpStream) -> Result<(), Status> {
+    let mut stream = Some(TokioIo::new(stream));
+    let connector = tower::service_fn(move |_| {
+        let stream = stream.take().ok_or_else(|| std::io::Error::other("one connection"));
+        async move { stream }
+    });
+    let endpoint = Endpoint::from_static("http://policy.example");
+    let channel = endpoint.connect_with_connector(connector).await;
+    let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
+    InboundServerPoliciesClient::new(channel).get_port(spec()).await.map(|_| ())
 }
 
 /// A harness with one pod and one policy.
@@ -87,6 +104,33 @@ async fn streams_over_the_bound_of_a_connection_wait() {
     assert!(second.is_err(), "{second:?}");
     drop(stream);
     soon(client.get_port(spec())).await.unwrap();
+}
+
+/// A request whose message does not come waits for it.
+#[tokio::test]
+async fn requests_that_wait_are_bounded_for_each_client_and_another_one_is_served() {
+    let config = ServeConfig { max_streams_per_peer: 3, ..ServeConfig::default() };
+    let mesh = Mesh::made(AuthzConfig::default(), config, |server, _| server).await;
+    let greedy = mesh.channel(&format!("greedy.ns.{SUFFIX}")).await;
+    let waiting = (0..4).map(|_| {
+        let mut client = tonic::client::Grpc::new(greedy.clone());
+        tokio::spawn(async move {
+            client.ready().await.unwrap();
+            let path = "/io.linkerd.proxy.inbound.InboundServerPolicies/GetPort";
+            let never = tonic::Request::new(futures_util::stream::pending::<PortSpec>());
+            let codec = tonic_prost::ProstCodec::<PortSpec, Server>::default();
+            client.streaming(never, PathAndQuery::from_static(path), codec).await.map(|_| ())
+        })
+    });
+    let waiting: Vec<_> = waiting.collect();
+    let finished = || waiting.iter().filter(|request| request.is_finished()).count();
+    crate::testing::client::until(|| finished() == 1).await;
+    let mut client = InboundServerPoliciesClient::new(greedy);
+    let refused = soon(client.get_port(spec())).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
+    let mut other = InboundServerPoliciesClient::new(mesh.channel(OWN).await);
+    soon(other.get_port(spec())).await.unwrap();
+    assert_eq!(finished(), 1, "the others wait");
 }
 
 #[tokio::test]

@@ -173,6 +173,38 @@ async fn a_profile_follows_what_an_address_stands_for() {
     assert_eq!(next(&mut stream).await, DestinationProfile::default());
 }
 
+/// A pod may have the address by now, which would get bytes in plaintext.
+#[tokio::test]
+async fn that_nobody_has_an_address_is_taken_back_where_a_pod_may_have_it() {
+    let mesh = mesh().await;
+    let channel = mesh.channel(OWN).await;
+    let publish = |destination: Destination, is_pending: bool| {
+        let published =
+            PublishedDestination { is_pending, ..published(destination, ScopeKind::All) };
+        mesh.index.destinations.publish("10.0.0.1:80", DestinationScope::All, published);
+    };
+    publish(Destination::Unknown, false);
+    let mut profiles = profile_stream(&channel, "10.0.0.1:80").await.unwrap();
+    let mut addresses = endpoints(&channel, "10.0.0.1:80", "").await.unwrap();
+    assert_eq!(next(&mut profiles).await, DestinationProfile::default());
+    next(&mut addresses).await;
+    publish(Destination::Unknown, true);
+    for ended in
+        [soon(profiles.message()).await.unwrap_err(), soon(addresses.message()).await.unwrap_err()]
+    {
+        assert_eq!(ended.code(), Code::Unavailable, "{ended:?}");
+    }
+    // Asked anew, it waits; and an identity that was stated stays.
+    let mut profiles = profile_stream(&channel, "10.0.0.1:80").await.unwrap();
+    quiet(&mut profiles).await;
+    publish(Destination::Workload(meshed("10.0.0.1:80", false)), false);
+    let endpoint = Some(sent_meshed("10.0.0.1:80"));
+    let of_pod = DestinationProfile { endpoint, ..DestinationProfile::default() };
+    assert_eq!(next(&mut profiles).await, of_pod);
+    publish(Destination::Unknown, true);
+    quiet(&mut profiles).await;
+}
+
 #[tokio::test]
 async fn a_name_has_the_profile_of_its_service_or_none() {
     let mesh = mesh().await;

@@ -12,6 +12,9 @@ use linkerd2_proxy_api::destination::destination_client::DestinationClient;
 use linkerd2_proxy_api::inbound::PortSpec;
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
 use policy_proto::messages::watch_request::Kind;
+use policy_proto::reflection::ServerReflectionRequest;
+use policy_proto::reflection::server_reflection_client::ServerReflectionClient;
+use policy_server::ClientNetwork;
 use policy_server::review::{Authenticated, CachedReviewer, ReviewError, Reviewer, Subject};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -28,6 +31,7 @@ impl Reviewer for Names {
     fn authenticate<'a>(
         &'a self,
         token: &'a str,
+        _: ClientNetwork,
     ) -> BoxFuture<'a, Result<Authenticated, ReviewError>> {
         let lives = Duration::from_secs(if token == "soon" { 2 } else { 600 });
         let user = if token == "soon" { "ops" } else { token }.to_owned();
@@ -47,6 +51,7 @@ impl Reviewer for Names {
         &'a self,
         subject: &'a Arc<Subject>,
         namespace: Option<&'a str>,
+        _: ClientNetwork,
     ) -> BoxFuture<'a, Result<bool, ReviewError>> {
         let may = subject.user == "ops" && namespace == Some("ns");
         Box::pin(async move { Ok(may || namespace == Some(&subject.user)) })
@@ -223,6 +228,17 @@ async fn a_viewers_stream_ends_with_its_token() {
     own.workload().await;
     own.port().await;
     own.quiet().await;
+}
+
+#[tokio::test]
+async fn a_reflection_stream_ends_with_its_token() {
+    let mesh = mesh().await;
+    let channel = InterceptedService::new(stranger(&mesh).await, with("Bearer soon".to_owned()));
+    let mut client = ServerReflectionClient::new(channel);
+    let silent = tokio_stream::pending::<ServerReflectionRequest>();
+    let mut answers = soon(client.server_reflection_info(silent)).await.unwrap().into_inner();
+    let status = soon(answers.message()).await.unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::Unauthenticated, "the token has expired"));
 }
 
 /// A viewer sees policies; where connections lead is for those who make them.

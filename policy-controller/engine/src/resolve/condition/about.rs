@@ -27,15 +27,17 @@ impl About<'_> {
             section: self.section.clone(),
             port: self.port,
             kind,
-            status: matches!(
-                reason,
-                Reason::Accepted
-                    | Reason::ResolvedRefs
-                    | Reason::PrecedenceDiffers
-                    | Reason::Overlaps
-            ),
+            status: kind == ConditionKind::PartiallyInvalid
+                || matches!(
+                    reason,
+                    Reason::Accepted
+                        | Reason::ResolvedRefs
+                        | Reason::PrecedenceDiffers
+                        | Reason::Overlaps
+                ),
             reason,
             message: message.into(),
+            hostnames: Vec::new(),
         }
     }
 
@@ -52,6 +54,11 @@ impl About<'_> {
             Ok(message) => self.accepted(&message),
             Err((reason, message)) => self.refused(reason, &message),
         }
+    }
+
+    /// Some rules are denied, while others of the route take effect.
+    pub(super) fn partially_invalid(&self, message: &str) -> ObjectCondition {
+        self.condition(ConditionKind::PartiallyInvalid, Reason::UnsupportedValue, message)
     }
 
     pub(super) fn differs(&self, message: &str) -> ObjectCondition {

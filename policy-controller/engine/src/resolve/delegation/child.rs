@@ -2,19 +2,17 @@
 //! this order: permission, existence, no root, no cycle, consent, containment, bounds. The first
 //! that fails is the one that is reported.
 
+use super::consent::{below, consents_to};
 use super::kept::{RuleSet, is_inside};
 use crate::incremental::Context;
-use crate::index::parents;
 use crate::query::condition::Reason;
 use crate::query::delegation::{EdgeFault, Labelled};
 use crate::query::grant::CreationOrder;
 use crate::query::requests::{DescribedRoutes, DescribedRoutesOf};
 use crate::resolve::reference::{ReferenceError, follow, is_permitted};
 use policy_core::{HostPattern, PathPattern};
-use policy_crds::resource::{
-    Consent, Delegate, InboundRoute, ParentRef, PathPrefix, RouteResource,
-};
-use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
+use policy_crds::resource::{Delegate, InboundRoute, PathPrefix, RouteResource};
+use policy_crds::{Body, Claims, Field, Invalid, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -42,20 +40,47 @@ pub(super) struct Child<'a> {
 }
 
 impl<'a> Child<'a> {
+    /// Its name, its hosts and its content, if it is an InboundRoute.
+    pub(super) fn vertex(&self) -> Option<Vertex<'a>> {
+        match self.content {
+            ChildContent::Vertex(route) => Some((self.key, self.hosts.clone(), route)),
+            ChildContent::Broken(..)
+            | ChildContent::Refused(..)
+            | ChildContent::Route(_)
+            | ChildContent::Group(_) => None,
+        }
+    }
+
     /// Its rules; of a route none.
     pub(super) fn rules(&self) -> RuleSet<'a> {
         let rules = match self.content {
-            ChildContent::Vertex(route) => &route.routes[..],
-            ChildContent::Route(_) | ChildContent::Group(_) => &[],
+            ChildContent::Vertex(route) | ChildContent::Refused(route, _) => &route.routes[..],
+            ChildContent::Broken(..) | ChildContent::Route(_) | ChildContent::Group(_) => &[],
         };
-        let paths = rules.iter().map(|rule| &rule.path).collect();
+        let kept = match self.content {
+            ChildContent::Broken(paths, _) => paths,
+            ChildContent::Vertex(_)
+            | ChildContent::Refused(..)
+            | ChildContent::Route(_)
+            | ChildContent::Group(_) => &[],
+        };
+        let paths = rules.iter().map(|rule| &rule.path).chain(kept).collect();
         RuleSet { hosts: self.hosts.clone(), paths }
     }
 }
 
+/// An InboundRoute: its name, the hosts that it consents to, and its content.
+pub(super) type Vertex<'a> = (&'a ObjectKey, Vec<HostPattern>, &'a InboundRoute);
+
 /// The content of a child.
 pub(super) enum ChildContent<'a> {
     Vertex(&'a InboundRoute),
+    /// The paths of an invalid InboundRoute that is selected with others. They stay closed, because a
+    /// correction of it would have them.
+    Broken(&'a [PathPrefix], EdgeFault),
+    /// An InboundRoute that is selected with others and does not take part. Its paths stay closed, because
+    /// what it says of them is narrower than what the others may say.
+    Refused(&'a InboundRoute, EdgeFault),
     Route(&'a RouteResource),
     Group(Arc<DescribedRoutes>),
 }
@@ -64,7 +89,8 @@ impl ChildContent<'_> {
     /// The number of its paths.
     pub(super) fn paths(&self) -> usize {
         match self {
-            Self::Vertex(route) => route.routes.len(),
+            Self::Vertex(route) | Self::Refused(route, _) => route.routes.len(),
+            Self::Broken(paths, _) => paths.len(),
             Self::Route(route) => route.rules.iter().map(|rule| rule.matches.len()).sum(),
             Self::Group(group) => group.routes.iter().map(|route| route.matches.len()).sum(),
         }
@@ -88,53 +114,59 @@ pub(super) fn children<'a>(
             Ok(vec![child(cx, from, parent, object)])
         }
         Delegate::Selected { namespace, labels } => {
-            let (namespace, labels) = (namespace.clone(), labels.clone());
-            let selected = cx.query(&Labelled { namespace: namespace.clone(), labels });
-            let mut objects: Vec<&'a Arc<Object>> = Vec::new();
-            for key in selected.iter() {
-                // Without a grant nothing is learnt of an object, not even that it has the labels.
-                if is_permitted(cx, parent, Field::Delegate, key) {
-                    objects.extend(cx.object(key));
-                }
-                if objects.len() > MAX_SELECTED {
-                    break;
-                }
+            let selection = Labelled { namespace: namespace.clone(), labels: labels.clone() };
+            let mut found = Vec::new();
+            for object in selected(cx, parent, selection)? {
+                let closed = broken(from, parent, object)?;
+                found.push(closed.map_or_else(|| child(cx, from, parent, object), Ok));
             }
-            if objects.len() > MAX_SELECTED {
-                let message = format!("more than {MAX_SELECTED} objects have the labels");
-                return Err(fault(Reason::TooLarge, message, None));
-            }
-            let is_foreign = namespace != parent.namespace;
-            if let Some(root) = objects.iter().find(|object| may_be_root(object)) {
-                let message = match (is_foreign, &root.body) {
-                    (true, _) => "an object with the labels is a root, or may be one".to_owned(),
-                    (false, Body::Valid(_)) => {
-                        format!("{} has the labels, and is a root", root.meta.key)
-                    }
-                    (false, Body::Invalid(_)) => {
-                        format!(
-                            "{} has the labels, and is or may be a root: it is invalid",
-                            root.meta.key
-                        )
-                    }
-                };
-                return Err(fault(Reason::SelectorMatchesRoot, message, None));
-            }
-            objects.sort_by_key(|object| CreationOrder::of(&object.meta));
-            if objects.is_empty() {
-                let message = format!(
-                    "no InboundRoute in namespace `{namespace}` that can be used has the labels"
-                );
-                return Err(fault(Reason::RefNotPermitted, message, None));
-            }
-            let mut found: Vec<_> =
-                objects.into_iter().map(|object| child(cx, from, parent, object)).collect();
-            if is_foreign {
+            if *namespace != parent.namespace {
                 conceal(&mut found);
             }
             Ok(found)
         }
     }
+}
+
+/// The objects with some labels that a delegator may select, in order.
+///
+/// # Errors
+/// There are none or too many, or one of them may be a root.
+fn selected<'a>(
+    cx: &mut Context<'a>,
+    parent: &ObjectKey,
+    selection: Labelled,
+) -> Result<Vec<&'a Arc<Object>>, EdgeFault> {
+    let namespace = selection.namespace.clone();
+    let labelled = cx.query(&selection);
+    let mut objects: Vec<&'a Arc<Object>> = Vec::new();
+    for key in labelled.iter() {
+        // Without a grant nothing is learnt of an object, not even that it has the labels.
+        if is_permitted(cx, parent, Field::Delegate, key) {
+            objects.extend(cx.object(key));
+        }
+        if objects.len() > MAX_SELECTED {
+            let message = format!("more than {MAX_SELECTED} objects have the labels");
+            return Err(fault(Reason::TooLarge, message, None));
+        }
+    }
+    if let Some(root) = objects.iter().find(|object| may_be_root(object)) {
+        let message = match (namespace != parent.namespace, &root.body) {
+            (true, _) => "an object with the labels is a root, or may be one".to_owned(),
+            (false, Body::Valid(_)) => format!("{} has the labels, and is a root", root.meta.key),
+            (false, Body::Invalid(_)) => {
+                format!("{} has the labels, and is or may be a root: it is invalid", root.meta.key)
+            }
+        };
+        return Err(fault(Reason::SelectorMatchesRoot, message, None));
+    }
+    if objects.is_empty() {
+        let message =
+            format!("no InboundRoute in namespace `{namespace}` that can be used has the labels");
+        return Err(fault(Reason::RefNotPermitted, message, None));
+    }
+    objects.sort_by_key(|object| CreationOrder::of(&object.meta));
+    Ok(objects)
 }
 
 /// True for a root, and for an invalid object that may be one: an error in a root opens no path that it
@@ -146,6 +178,37 @@ fn may_be_root(object: &Object) -> bool {
         Body::Valid(_) | Body::Invalid(_) => false,
     }
 }
+
+/// The paths that an invalid object that labels select keeps from the others; `None` for one that is valid or has
+/// no host that reaches the rule.
+///
+/// # Errors
+/// One with a path that cannot be read may have any.
+fn broken<'a>(
+    from: &Delegator<'_>,
+    parent: &ObjectKey,
+    object: &'a Object,
+) -> Result<Option<Child<'a>>, EdgeFault> {
+    let Body::Invalid(Invalid { claims, .. }) = &object.body else { return Ok(None) };
+    let Claims::InboundRoute { hosts, any_host, paths, .. } = claims else { return Ok(None) };
+    let key = &object.meta.key;
+    let own = from.hosts.iter().filter(|host| *any_host || hosts.contains(host));
+    let hosts: Vec<HostPattern> = own.cloned().collect();
+    if hosts.is_empty() {
+        return Ok(None);
+    }
+    // The delegator of another namespace learns nothing of an object that may not have consented.
+    let fault = if *any_host && key.namespace != parent.namespace {
+        fault(Reason::RefNotPermitted, CONCEALED.to_owned(), None)
+    } else {
+        unusable(ReferenceError::Invalid, key)
+    };
+    let Some(paths) = paths else { return Err(fault) };
+    Ok(Some(Child { key, content: ChildContent::Broken(paths, fault), hosts }))
+}
+
+/// The state of selected objects of another namespace that cannot be used.
+const CONCEALED: &str = "objects with the labels cannot be used from this namespace";
 
 /// Leaves out the faults of selected objects of another namespace that did not consent, because the
 /// delegator must not learn their names. One fault without a name stands for all.
@@ -159,8 +222,7 @@ fn conceal(found: &mut Vec<Result<Child<'_>, EdgeFault>>) {
         ),
     });
     if found.len() < all {
-        let message = "objects with the labels cannot be used from this namespace".to_owned();
-        found.push(Err(fault(Reason::RefNotPermitted, message, None)));
+        found.push(Err(fault(Reason::RefNotPermitted, CONCEALED.to_owned(), None)));
     }
 }
 
@@ -249,7 +311,18 @@ fn child<'a>(
     let hosts = from.hosts.iter().filter(|host| consents_to(object, parent, host));
     let hosts: Vec<HostPattern> = hosts.cloned().collect();
     if hosts.is_empty() {
-        return unwilling();
+        let below = from.hosts.iter().find_map(|wide| Some((below(object, parent, wide)?, wide)));
+        return match below {
+            // It consented to a part, so that the delegator may learn why that is not enough.
+            Some((own, wide)) => refused(
+                Reason::NotPermitted,
+                format!(
+                    "{key} consents to {own} alone, and {wide} is handed down as a whole: list {wide} in its \
+                     delegatedFrom, or claim {own} by a root of its own"
+                ),
+            ),
+            None => unwilling(),
+        };
     }
     Ok(Child { key, content: content_inside(cx, from, object)?, hosts })
 }
@@ -301,50 +374,6 @@ fn group_inside(
         return Err(fault(Reason::PrefixNotContained, message, Some(key)));
     }
     Ok(routes)
-}
-
-/// True if an object consents that another delegates a host to it.
-pub(crate) fn consents_to(object: &Object, parent: &ObjectKey, host: &HostPattern) -> bool {
-    match &object.body {
-        Body::Valid(Resource::InboundRoute(route)) => consents(&route.delegated_from, parent, host),
-        Body::Valid(Resource::HttpRouteGroup(group)) => {
-            consents(&group.delegated_from, parent, host)
-        }
-        Body::Valid(Resource::Route(route)) => agrees(route, &object.meta.key, parent, host),
-        Body::Valid(_) | Body::Invalid(_) => false,
-    }
-}
-
-/// True if an object lists a host, and the delegator if it lists one with it.
-pub(super) fn consents(listed: &[Consent], parent: &ObjectKey, host: &HostPattern) -> bool {
-    listed.iter().any(|consent| {
-        consent.host == *host
-            && consent.parent.as_ref().is_none_or(|named| {
-                named.name == parent.name && named.namespace.as_ref() == Some(&parent.namespace)
-            })
-    })
-}
-
-/// True if an HTTPRoute or GRPCRoute names the delegator as a parent and the host as one of its own.
-fn agrees(route: &RouteResource, key: &ObjectKey, parent: &ObjectKey, host: &HostPattern) -> bool {
-    let names = |reference: &ParentRef| inbound_parent(reference, key).as_ref() == Some(parent);
-    route.parents.iter().any(names) && route.hostnames.iter().any(|own| own.covers(host))
-}
-
-/// The InboundRoute that a reference to a parent names.
-pub(crate) fn inbound_parent(reference: &ParentRef, route: &ObjectKey) -> Option<ObjectKey> {
-    let kind = Kind::find(&reference.group, &reference.kind);
-    (kind == Some(Kind::InboundRoute)).then(|| ObjectKey {
-        kind: Kind::InboundRoute,
-        namespace: reference.namespace.clone().unwrap_or_else(|| route.namespace.clone()),
-        name: reference.name.clone(),
-    })
-}
-
-/// The InboundRoutes among the parents of a route.
-pub(crate) fn inbound_parents(object: &Object) -> Vec<ObjectKey> {
-    let own = parents(object).iter();
-    own.filter_map(|parent| inbound_parent(parent, &object.meta.key)).collect()
 }
 
 /// The first match of a route that is not inside the delegated path, in words.

@@ -2,7 +2,7 @@
 //! time of the claim, not by the age of the object, because an old object can claim another host at
 //! any time.
 
-use crate::config::ControllerConfig;
+use super::service_names;
 use crate::incremental::{Context, query};
 use crate::index::Edge;
 use crate::query::delegation::{
@@ -23,11 +23,11 @@ query!(OverlappingClaims, Arc<HostClaims>, overlapping);
 fn root_claims(query: &RootClaims, cx: &mut Context<'_>) -> Arc<[HostClaim]> {
     let rules = cx.query(&AdmissionRules);
     let Some(object) = cx.object(&query.0) else { return Arc::default() };
-    let Some(route) = valid(object) else { return kept(cx.config, object, &rules) };
+    let Some(route) = valid(object) else { return kept(cx, object, &rules) };
     let mut claims = Vec::new();
     for host in route.virtual_host.iter().flat_map(|own| &own.hosts) {
         for path in route.routes.iter().map(|rule| &rule.path) {
-            claims.push(claim(cx.config, &object.meta, host, path, &rules));
+            claims.push(claim(cx, &object.meta, host, path, &rules));
         }
     }
     claims.sort_by(in_order);
@@ -36,9 +36,9 @@ fn root_claims(query: &RootClaims, cx: &mut Context<'_>) -> Arc<[HostClaim]> {
 
 /// The claims that an invalid root keeps, with the times that its status records. One that the rules
 /// do not admit has no time any more, and is gone.
-fn kept(config: &ControllerConfig, object: &Object, rules: &RouteAdmission) -> Arc<[HostClaim]> {
+fn kept(cx: &mut Context<'_>, object: &Object, rules: &RouteAdmission) -> Arc<[HostClaim]> {
     let claims = object.kept_claims();
-    let claims = claims.map(|(host, path)| claim(config, &object.meta, host, path, rules));
+    let claims = claims.map(|(host, path)| claim(cx, &object.meta, host, path, rules));
     let mut claims: Vec<HostClaim> = claims.filter(HostClaim::is_active).collect();
     claims.sort_by(in_order);
     claims.into()
@@ -124,7 +124,7 @@ fn widest_wildcard(cx: &mut Context<'_>, host: &HostPattern) -> Option<Arc<str>>
 
 /// A claim before others are looked at.
 fn claim(
-    config: &ControllerConfig,
+    cx: &mut Context<'_>,
     meta: &ObjectMeta,
     host: &HostPattern,
     path: &PathPrefix,
@@ -135,21 +135,25 @@ fn claim(
         let recorded = meta.recorded.as_ref();
         recorded.is_some_and(|recorded| recorded.claimed_at(host, path).is_some())
     };
+    let time = time_of(meta, host, path, rules);
+    let assumed = cx.config.assumed_claims.as_ref();
     let state = if rules.recorded_only && !is_recorded() {
         ClaimState::Inactive(ClaimRefusal::PolicyInvalid)
     } else if !allowed.is_empty() && !allowed.contains(&meta.key.namespace) {
         ClaimState::Inactive(ClaimRefusal::NamespaceNotAllowed)
     } else if matches!(host, HostPattern::Suffix(_)) && !rules.wildcards {
         ClaimState::Inactive(ClaimRefusal::WildcardNotAllowed)
-    } else if config.assumed_claims.as_ref().is_some_and(|assumed| !assumed.contains(host)) {
+    } else if assumed.is_some_and(|assumed| !assumed.contains(host)) {
         ClaimState::Inactive(ClaimRefusal::NotAssumed)
+    } else if service_names::is_of_others(cx, host, &meta.key.namespace, time) {
+        ClaimState::Inactive(ClaimRefusal::ServiceName)
     } else {
-        ClaimState::Active { shared: false }
+        ClaimState::Active { shared: false, attached: false }
     };
     // A claim that is not admitted waits nowhere: an edit of the policy would give it a host that
     // somebody else holds by then.
     let admitted = matches!(state, ClaimState::Active { .. });
-    let time = time_of(meta, host, path, rules).filter(|_| admitted);
+    let time = time.filter(|_| admitted);
     let order = ClaimOrder {
         timeless: time.is_none(),
         time: time.unwrap_or_default(),

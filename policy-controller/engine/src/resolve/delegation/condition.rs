@@ -1,18 +1,20 @@
 //! The state of InboundRoutes and of the routes that are their children.
 
-use super::child::consents_to;
 use super::claims::valid;
-use super::ownership::is_foreign;
+use super::consent::consents_to;
+use super::origin::is_child;
+use super::ownership::wildcards_above;
 use super::server_hosts::hosts_of;
-use super::tree::is_child;
 use crate::incremental::Context;
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimRefusal, DelegationTree, EdgeFault, HostClaim, ObjectsIn, RootsUnder, TreeHosts,
-    TreeHostsOf, TreeNode, TreeOf,
+    ActiveClaims, ClaimRefusal, DelegationTree, EdgeFault, HostClaim, ObjectsIn, RootsUnder,
+    TreeNode, TreeOf,
 };
-use crate::query::delegation_state::{ClaimEntry, DelegationState, DelegationStateOf, RouteEntry};
+use crate::query::delegation_state::{
+    ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, RouteEntry,
+};
 use policy_core::HostPattern;
 use policy_crds::resource::InboundRoute;
 use policy_crds::{Body, Object, ObjectKey, Resource};
@@ -32,6 +34,12 @@ fn roots(cx: &mut Context<'_>, object: &Object) -> BTreeSet<ObjectKey> {
         if let HostPattern::Suffix(suffix) = &host {
             let under = cx.query(&RootsUnder(suffix.clone()));
             roots.extend(under.iter().map(|(root, _)| root.clone()));
+        }
+        // A root of a wildcard may refuse an object that consents to a name below alone. A root that may
+        // claim nothing is none: its events cost other trees nothing.
+        for wildcard in wildcards_above(cx, &host) {
+            let claims = cx.query(&ActiveClaims(wildcard));
+            roots.extend(claims.iter().map(|claim| claim.root.clone()));
         }
         roots.extend(cx.edge(Edge::Host(host)).into_iter().cloned());
     }
@@ -75,43 +83,20 @@ fn trees_of_child(cx: &mut Context<'_>, object: &Object) -> Vec<Arc<DelegationTr
     trees(cx, object)
 }
 
-/// The hosts of a route, in its order, that another namespace owns, or on which the trees of a Server
-/// decide alone.
-pub(crate) fn lost_hosts(
-    cx: &mut Context<'_>,
-    hosts: &[HostPattern],
-    server: &ObjectKey,
-    namespace: &str,
-) -> Vec<HostPattern> {
-    if hosts.is_empty() {
-        return Vec::new();
-    }
-    let trees = cx.query(&TreeHostsOf(server.clone()));
-    let mut lost = Vec::new();
-    for host in hosts {
-        if is_decided(&trees, host) || is_foreign(cx, host, namespace) {
-            lost.push(host.clone());
-        }
-    }
-    lost
-}
-
-/// True if the trees of a Server alone decide about a host.
-pub(crate) fn is_decided(trees: &TreeHosts, host: &HostPattern) -> bool {
-    let mut above = host.names_above().map(|above| HostPattern::Suffix(above.into()));
-    !trees.hosts.is_empty()
-        && (trees.hosts.contains(host) || above.any(|above| trees.hosts.contains(&above)))
-}
-
 /// If an InboundRoute takes effect: a root by its claims, a vertex by the trees that it is part of.
 pub(crate) fn acceptance(route: &InboundRoute, state: &DelegationState) -> Acceptance {
     if route.virtual_host.is_none() {
-        let connected = state.routes.iter().any(RouteEntry::is_reached);
-        let orphaned = "no root delegates to it at present: it takes no effect";
-        return Ok(if connected { String::new() } else { orphaned.to_owned() });
+        if state.routes.iter().any(RouteEntry::is_reached) {
+            return Ok(String::new());
+        }
+        let refused = state.delegations.iter().find_map(DelegationEntry::refusal);
+        let orphaned = || "no root delegates to it at present: it takes no effect".to_owned();
+        return Ok(refused.unwrap_or_else(orphaned));
     }
     let lost: Vec<&ClaimEntry> = state.claims.iter().filter(|claim| !claim.active).collect();
-    let words = said(lost.iter().map(|claim| &*claim.message).collect());
+    let shared = state.claims.iter().filter(|claim| claim.active);
+    let words = lost.iter().copied().chain(shared).map(|claim| &*claim.message);
+    let words = said(words.filter(|words| !words.is_empty()).collect());
     match lost.first().and_then(|claim| claim.reason) {
         Some(reason) if lost.len() == state.claims.len() => Err((reason, words)),
         Some(_) | None => Ok(words),
@@ -142,12 +127,13 @@ fn said(words: BTreeSet<&str>) -> String {
 
 pub(super) fn reason_of(refusal: &ClaimRefusal) -> Reason {
     match refusal {
-        ClaimRefusal::AlreadyClaimed(_) => Reason::HostAlreadyClaimed,
+        ClaimRefusal::AlreadyClaimed(_) | ClaimRefusal::Overlaps(..) => Reason::HostAlreadyClaimed,
         ClaimRefusal::NamespaceNotAllowed | ClaimRefusal::PolicyInvalid => {
             Reason::RootNotAllowedInNamespace
         }
         ClaimRefusal::WildcardNotAllowed => Reason::WildcardNotAllowed,
         ClaimRefusal::NotAssumed => Reason::HostNotAssumed,
+        ClaimRefusal::ServiceName => Reason::ServiceOfAnotherNamespace,
     }
 }
 
@@ -162,6 +148,14 @@ pub(super) fn words_of(claim: &HostClaim, refusal: &ClaimRefusal) -> String {
         ClaimRefusal::AlreadyClaimed(_) => {
             format!("a root in another namespace holds {host} and claimed it earlier")
         }
+        // The name is one that anybody may try to claim, and learn so that it is taken.
+        ClaimRefusal::Overlaps(_, other) => format!(
+            "a root in another namespace holds {other}, which overlaps with {host}, and claimed it \
+             earlier"
+        ),
+        ClaimRefusal::ServiceName => format!(
+            "Services of another namespace are called by {host}: their names cannot be claimed"
+        ),
         ClaimRefusal::NamespaceNotAllowed => {
             "the RouteAdmissionPolicy allows no roots in the namespace".to_owned()
         }
@@ -207,8 +201,8 @@ pub(crate) fn child_acceptance(
     });
     Err(match fault {
         Some(fault) => {
-            let message = format!("{parent} delegates to it, which is refused: {}", fault.message);
-            (fault.reason, message)
+            let why = words_for_child(key, parent, fault);
+            (fault.reason, format!("{parent} delegates to it, which is refused: {why}"))
         }
         None if !own.is_empty() => {
             let message = format!("another object has the path that {parent} delegates to it");
@@ -219,6 +213,25 @@ pub(crate) fn child_acceptance(
             (Reason::NotAllowedByListeners, message)
         }
     })
+}
+
+/// A refusal for the object that is refused, which consented. It exists, so that across namespaces the grant
+/// alone is missing: the delegator must not be told that, its own namespace may.
+pub(super) fn words_for_child(
+    child: &ObjectKey,
+    parent: &ObjectKey,
+    fault: &EdgeFault,
+) -> Arc<str> {
+    if fault.reason != Reason::RefNotPermitted || child.namespace == parent.namespace {
+        return fault.message.clone();
+    }
+    let (own, from) = (&child.namespace, &parent.namespace);
+    let kind = child.kind.as_str();
+    format!(
+        "no ReferenceGrant of namespace `{own}` lets InboundRoutes of namespace `{from}` refer to this \
+         {kind}"
+    )
+    .into()
 }
 
 /// The faults for which an object takes no part in what a rule delegates.

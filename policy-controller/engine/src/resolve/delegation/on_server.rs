@@ -2,15 +2,14 @@
 //!
 //! On a host of a tree nothing counts but the trees of that host. A path that belongs to another
 //! Server, or to nobody, is denied, so that neither a shorter path nor a route for every host permits
-//! it.
+//! it; not so a path that another namespace claimed later inside of an earlier claim.
 
 use super::kept::beside;
-use super::tree::{KIND, delegated_path};
+use super::origin::{KIND, delegated_path};
 use crate::incremental::{Context, query};
 use crate::query::delegation::{
-    ConstrainedRoutesOf, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostPaths,
-    IsTreeHost, NodeEffect, PathTable, PathsOf, TreeHostsOf, TreeNode, TreeOf, TreeRoutes,
-    TreeRoutesOf,
+    ConstrainedRoutesOf, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, IsTreeHost,
+    NodeEffect, PathsOf, TreeHostsOf, TreeNode, TreeOf, TreeRoutes, TreeRoutesOf,
 };
 use crate::query::grant::RouteGrants;
 use crate::query::policy::ServerAuthorizationsOf;
@@ -23,7 +22,6 @@ use policy_core::{
 use policy_crds::ObjectKey;
 use policy_crds::resource::PathPrefix;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 
 query!(TreeRoutesOf, Arc<TreeRoutes>, of_tree);
@@ -60,17 +58,14 @@ fn of_tree(query: &TreeRoutesOf, cx: &mut Context<'_>) -> Arc<TreeRoutes> {
     for host in hosts_on(cx, &tree, server) {
         let paths = cx.query(&PathsOf(host.clone()));
         let own = paths.trees.iter().position(|(key, _)| key == root);
-        for (path, (tree, node)) in &paths.table {
-            let Some(found) = paths.node(path.as_str()) else { continue };
-            let is_own = Some(*tree) == own;
-            if paths.is_answered(path.as_str(), server) {
-                if is_own {
-                    let others = others(&paths, path, found);
-                    permitted.entry((*node, others)).or_default().push(host.clone());
-                }
-            } else if is_own && is_below_own(&paths, path, server) {
-                denied.entry(*node).or_default().push(host.clone());
-            }
+        let on_server = paths.on_server(server);
+        for (path, place) in on_server.answered().filter(|(_, (tree, _))| Some(*tree) == own) {
+            let is_route = paths.node(place).is_some_and(TreeNode::is_route);
+            let others = if is_route { on_server.others(path, place) } else { BTreeSet::new() };
+            permitted.entry((place.1, others)).or_default().push(host.clone());
+        }
+        for (_, node) in on_server.denied().filter(|(tree, _)| Some(*tree) == own) {
+            denied.entry(node).or_default().push(host.clone());
         }
     }
     let mut routes = TreeRoutes { constraints: tree.constraints.clone(), ..TreeRoutes::default() };
@@ -117,33 +112,6 @@ fn constrained_routes(query: &ConstrainedRoutesOf, cx: &mut Context<'_>) -> Arc<
     part.answered.iter().map(|route| met(route, &part.constraints, &own)).collect()
 }
 
-/// The paths of a table that are inside another.
-fn inside<'t>(table: &'t PathTable, path: &'t PathPrefix) -> impl Iterator<Item = &'t PathPrefix> {
-    let below = format!("{}/", path.as_str().trim_end_matches('/'));
-    let from = table.range::<str, _>((Bound::Included(&*below), Bound::Unbounded));
-    let inside = from.map(|(other, _)| other).take_while(move |other| path.contains(other));
-    inside.filter(move |other| *other != path)
-}
-
-/// The paths inside that of a route, which others have on a host.
-fn others(paths: &HostPaths, path: &PathPrefix, node: &TreeNode) -> BTreeSet<PathPrefix> {
-    match &node.effect {
-        NodeEffect::Route { .. } => inside(&paths.table, path).cloned().collect(),
-        NodeEffect::Serves { .. }
-        | NodeEffect::Delegates { .. }
-        | NodeEffect::Denied(_)
-        | NodeEffect::Shadowed
-        | NodeEffect::Inactive => BTreeSet::new(),
-    }
-}
-
-/// True if the nearest path above another is answered by a Server, which would answer the other too.
-fn is_below_own(paths: &HostPaths, path: &PathPrefix, server: &ObjectKey) -> bool {
-    let mut above = path.and_above().skip(1);
-    let above = above.find(|above| paths.table.contains_key(*above));
-    above.is_some_and(|above| paths.is_answered(above, server))
-}
-
 /// The routes of a rule that a Server answers.
 fn permitting(
     cx: &mut Context<'_>,
@@ -164,12 +132,14 @@ fn permitting(
                 ..bare(origin, node, hosts, effects)
             }]
         }
-        NodeEffect::Route { route, .. } => {
-            let rules = beside(&route.rules, others);
-            let all = hosts.iter().cloned().collect();
-            let route = Route { hosts: all, rules, ..Route::clone(route) };
+        NodeEffect::Route { routes, .. } => {
+            let own = |route: &Arc<Route>| Route {
+                hosts: hosts.iter().cloned().collect(),
+                rules: beside(&route.rules, others),
+                ..Route::clone(route)
+            };
             // What the route does not match is nobody's.
-            vec![route, denying(node, hosts)]
+            routes.iter().map(own).chain([denying(node, hosts)]).collect()
         }
         NodeEffect::Delegates { .. }
         | NodeEffect::Denied(_)

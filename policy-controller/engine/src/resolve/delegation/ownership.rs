@@ -7,10 +7,11 @@ use super::claims::{in_order, is_strict};
 use crate::incremental::{Context, query};
 use crate::index::Edge;
 use crate::query::delegation::{
-    ActiveClaims, AdmissionRules, ClaimRefusal, ClaimState, ClaimedWildcard, ClaimsOn,
+    ActiveClaims, AdmissionRules, ClaimOrder, ClaimRefusal, ClaimState, ClaimedWildcard, ClaimsOn,
     DecidedClaims, HoldersOf, HostClaim, HostClaims, HostOwner, OwnedBelow, OwnerTable,
     OwnersAround, OwnersUnder, RootClaims, RootsUnder,
 };
+use crate::query::hostnames::AttachedTo;
 use policy_core::HostPattern;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -89,7 +90,11 @@ fn owners_under(query: &OwnersUnder, cx: &mut Context<'_>) -> Arc<OwnerTable> {
             continue;
         }
         owned.insert(&claim.host);
-        let owner = HostOwner { root: claim.root.clone(), order: claim.order.clone() };
+        let owner = HostOwner {
+            root: claim.root.clone(),
+            host: claim.host.clone(),
+            order: claim.order.clone(),
+        };
         for above in claim.host.names_above() {
             let below = match owners.below.get_mut(above) {
                 Some(below) => below,
@@ -146,20 +151,23 @@ fn decide(claims: &mut [HostClaim], strict: bool, around: &[HostOwner]) {
         let namespace = &claim.root.namespace;
         let own = owner.filter(|owner| strict && owner.root.namespace != *namespace);
         let foreign = |other: &&HostOwner| other.is_foreign(namespace) && other.order < claim.order;
-        let elsewhere = || around.iter().find(foreign).map(|other| &other.root);
+        let claimed = |other: &HostClaim| ClaimRefusal::AlreadyClaimed(other.root.clone());
+        let overlaps =
+            |other: &HostOwner| ClaimRefusal::Overlaps(other.root.clone(), other.host.clone());
+        let elsewhere = || around.iter().find(foreign).map(overlaps);
         let earlier = holders.get(claim.path.as_str()).filter(|other| other.root != claim.root);
-        let earlier = earlier.map(|other| &other.root);
-        match own.map(|owner| &owner.root).or_else(elsewhere).or(earlier) {
-            Some(holder) => refused.push((at, holder.clone())),
+        let earlier = || earlier.map(|other| claimed(other));
+        match own.map(claimed).or_else(elsewhere).or_else(earlier) {
+            Some(refusal) => refused.push((at, refusal)),
             None => {
                 owner = owner.or(Some(claim));
                 holders.entry(claim.path.as_str()).or_insert(claim);
             }
         }
     }
-    for (at, holder) in refused {
+    for (at, refusal) in refused {
         if let Some(claim) = claims.get_mut(at) {
-            claim.state = ClaimState::Inactive(ClaimRefusal::AlreadyClaimed(holder));
+            claim.state = ClaimState::Inactive(refusal);
         }
     }
 }
@@ -193,8 +201,11 @@ pub(super) fn active_around(cx: &mut Context<'_>, host: &HostPattern) -> Vec<Arc
 
 fn claims_on(query: &ClaimsOn, cx: &mut Context<'_>) -> Arc<HostClaims> {
     let decided = cx.query(&DecidedClaims(query.0.clone()));
-    if decided.strict || decided.claims.is_empty() {
+    if decided.claims.is_empty() {
         return decided;
+    }
+    if decided.strict {
+        return beside_routes(cx, &query.0, decided);
     }
     let mut claims = decided.claims.clone();
     let own = active_on(cx, [query.0.clone()]);
@@ -221,10 +232,32 @@ fn claims_on(query: &ClaimsOn, cx: &mut Context<'_>) -> Arc<HostClaims> {
         if above.any(|path| holding.has_other(path, namespace))
             || inside.has_other(claim.path.as_str(), namespace)
         {
-            claim.state = ClaimState::Active { shared: true };
+            claim.state = ClaimState::Active { shared: true, attached: false };
         }
     }
     Arc::new(HostClaims { claims, strict: false })
+}
+
+/// Marks the claims on a host that routes of other namespaces had before. Where paths are shared a claim takes
+/// no hostname of a route.
+fn beside_routes(
+    cx: &mut Context<'_>,
+    host: &HostPattern,
+    decided: Arc<HostClaims>,
+) -> Arc<HostClaims> {
+    let attached = cx.query(&AttachedTo(host.clone()));
+    let keeps = |claim: &HostClaim| {
+        let mut others = attached.iter().filter(|one| one.namespace != claim.root.namespace);
+        claim.is_active() && others.any(|one| !claim.order.is_not_after(Some(one.since)))
+    };
+    if !decided.claims.iter().any(keeps) {
+        return decided;
+    }
+    let mut marked = HostClaims::clone(&decided);
+    for claim in marked.claims.iter_mut().filter(|claim| keeps(claim)) {
+        claim.state = ClaimState::Active { shared: false, attached: true };
+    }
+    Arc::new(marked)
 }
 
 /// The namespaces of a path, of which two are kept: one of two is not the third.
@@ -252,6 +285,21 @@ fn is_owned_below(query: &OwnedBelow, cx: &mut Context<'_>) -> bool {
     foreign.any(|(root, hosts)| {
         hosts.iter().any(|host| cx.query(&HoldersOf(host.clone())).contains(root))
     })
+}
+
+/// The claims by which other namespaces have a host as a whole: those on it, and on wildcards that cover it.
+pub(super) fn owned_by_others(
+    cx: &mut Context<'_>,
+    host: &HostPattern,
+    namespace: &str,
+) -> Vec<ClaimOrder> {
+    let own = cx.query(&ActiveClaims(host.clone()));
+    let own = own.iter().filter(|claim| *claim.root.namespace != *namespace);
+    let mut found: Vec<ClaimOrder> = own.map(|claim| claim.order.clone()).collect();
+    let around = cx.query(&OwnersAround(host.clone()));
+    let covering = around.iter().filter(|owner| owner.host.covers(host));
+    found.extend(covering.filter(|one| one.is_foreign(namespace)).map(|one| one.order.clone()));
+    found
 }
 
 /// True if another namespace owns a host, or a host that overlaps with it.

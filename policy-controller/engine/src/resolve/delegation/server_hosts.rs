@@ -1,12 +1,13 @@
 //! The hosts of which trees decide on a Server.
 
-use super::child::inbound_parents;
-use super::tree::is_child;
+use super::consent::inbound_parents;
+use super::origin::is_child;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::delegation::{
-    ActiveClaims, HoldersOf, HostPaths, IsTreeHost, PathsOf, RootsUnder, TreeHosts, TreeHostsOf,
+    ActiveClaims, HoldersOf, IsTreeHost, PathsOf, RootsUnder, TreeHosts, TreeHostsOf,
 };
+use crate::query::host_paths::HostPaths;
 use policy_core::HostPattern;
 use policy_crds::resource::InboundRoute;
 use policy_crds::{Body, Claims, Invalid, Object, ObjectKey, Resource};
@@ -141,7 +142,7 @@ fn with_hosts_below(
 
 /// True if a tree has a rule that the Server answers.
 fn is_reached(paths: &HostPaths, server: &ObjectKey) -> bool {
-    paths.table.keys().any(|path| paths.is_answered(path.as_str(), server))
+    paths.on_server(server).answered().next().is_some()
 }
 
 /// Hosts without those that nobody holds and that are below a wildcard that somebody holds: its tree

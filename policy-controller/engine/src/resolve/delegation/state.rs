@@ -1,8 +1,8 @@
 //! The state of an InboundRoute for its status: claims, places in trees, rules.
 
-use super::child::consents;
 use super::claims::valid;
-use super::condition::{MAX_SAID, reason_of, refusals, trees, words_of};
+use super::condition::{MAX_SAID, reason_of, refusals, trees, words_for_child, words_of};
+use super::consent::{below, consents};
 use super::ownership::active_around;
 use super::server_hosts::hosts_of;
 use crate::incremental::{Context, query};
@@ -155,10 +155,22 @@ fn latest_of_others(cx: &mut Context<'_>, host: &HostPattern, root: &ObjectKey) 
 
 fn entry(claim: &HostClaim) -> ClaimEntry {
     let (active, reason, message) = match &claim.state {
-        ClaimState::Active { shared: false } => (true, None, String::new()),
-        ClaimState::Active { shared: true } => {
-            let message = "a root in another namespace holds a path above or below it";
-            (true, Some(Reason::SubpathClaimedByOther), message.to_owned())
+        ClaimState::Active { shared: false, attached: false } => (true, None, String::new()),
+        ClaimState::Active { shared: false, attached: true } => {
+            let message = format!(
+                "routes of another namespace were attached with {}, or a name that overlaps with it, earlier: \
+                 the Servers of that namespace go on answering it",
+                claim.host
+            );
+            (true, Some(Reason::HostnameAttachedEarlier), message)
+        }
+        ClaimState::Active { shared: true, attached: _ } => {
+            let (host, path) = (&claim.host, &claim.path);
+            let message = format!(
+                "{host} {path} is shared: a root in another namespace holds a path above or below it. \
+                 The Servers of the earlier claim answer the longer path, too"
+            );
+            (true, Some(Reason::SubpathClaimedByOther), message)
         }
         ClaimState::Inactive(refusal) => {
             (false, Some(reason_of(refusal)), words_of(claim, refusal))
@@ -202,7 +214,7 @@ fn delegations(
                 connected_at,
             });
         }
-        for entry in rejected(key, route, parent, node) {
+        for entry in rejected(object, route, parent, node) {
             refusing.insert(parent.clone());
             rejections.push(entry);
         }
@@ -239,17 +251,19 @@ fn consented(route: &InboundRoute, parent: &ObjectKey, hosts: &[HostPattern]) ->
 /// The refusals of a rule that names a vertex. A delegator to which the vertex did not consent is
 /// left out, so that strangers cannot fill its status.
 fn rejected<'a>(
-    key: &'a ObjectKey,
+    object: &'a Object,
     route: &InboundRoute,
     parent: &'a ObjectKey,
     node: &'a TreeNode,
 ) -> impl Iterator<Item = DelegationEntry> {
-    let consents = !consented(route, parent, &node.hosts).is_empty();
+    let key = &object.meta.key;
+    let in_part = || node.hosts.iter().any(|host| below(object, parent, host).is_some());
+    let consents = !consented(route, parent, &node.hosts).is_empty() || in_part();
     refusals(node, key).filter(move |_| consents).map(move |fault| DelegationEntry::Rejected {
         parent: parent.clone(),
         prefix: node.path.clone(),
         reason: fault.reason,
-        message: fault.message.clone(),
+        message: words_for_child(key, parent, fault),
     })
 }
 

@@ -1,27 +1,24 @@
 //! The tree of a root: the walk along its delegations.
 
-use super::child::{Child, ChildContent, Delegator, children, fault, inbound_parent, unlisted};
+use super::admitted::Admitted;
+use super::child::{Child, ChildContent, Delegator, children, fault, unlisted};
 use super::claims::valid;
 use super::closed::closed;
-use super::kept::{RuleSet, beside, together};
+use super::filters::Allowed;
+use super::kept::{RuleSet, together};
+use super::origin::{constraints, in_tree};
+use super::place::{ReachedPlace, inactive, of_root};
 use super::serving::served;
+use super::shares::{Branch, Share, branches};
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
-use crate::query::delegation::{
-    ActiveClaims, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf,
-};
+use crate::query::delegation::{DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf};
 use crate::query::policy::CompiledRoute;
 use crate::resolve::carried::uncarried;
-use policy_core::{
-    Condition, DelegatedPath, HostPattern, IdentityMatch, Origin, Predicate, Route, RouteKind,
-    Source,
-};
-use policy_crds::resource::{
-    Delegate, InboundAction, InboundRoute, InboundRule, ParentRef, PathPrefix, RequiredTls,
-    VirtualHost,
-};
+use policy_core::HostPattern;
+use policy_crds::resource::{Delegate, InboundAction, InboundRule, ParentRef, PathPrefix};
 use policy_crds::{Kind, ObjectKey};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 query!(TreeOf, Arc<DelegationTree>, tree);
@@ -37,108 +34,45 @@ fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
     let Some(object) = cx.object(&query.0) else { return Arc::default() };
     let Some(root) = valid(object) else { return Arc::new(closed(cx, object)) };
     let Some(own) = &root.virtual_host else { return Arc::default() };
-    let target = own.target.as_ref().map(|name| query.0.beside(Kind::Server, name));
-    let allow_regex = own.allow_regex_children;
-    let mut walk = Walk {
-        target,
-        allow_regex,
-        nodes: Vec::new(),
-        taken: HashSet::new(),
-        handed: HashSet::new(),
-        visits: 0,
-        paths: 0,
-    };
     let paths = root.routes.iter().map(|rule| &rule.path).collect();
     let set = [RuleSet { hosts: own.hosts.clone(), paths }];
     let rules = of_root(cx, &query.0, root, own);
-    let places = rules.iter().filter_map(|(_, place)| place.as_ref());
-    walk.paths = places.map(|place| place.hosts.len()).sum();
-    for (rule, place) in rules {
+    let held = rules.iter().filter_map(|(_, place)| place.as_ref());
+    let held = held.map(|place| place.hosts.len()).fold(0, usize::saturating_add);
+    let bound = Share { visits: MAX_VISITS, paths: MAX_PATHS.saturating_sub(held) };
+    let target = own.target.as_ref().map(|name| query.0.beside(Kind::Server, name));
+    let mut walk = |(rule, place): &(&InboundRule, Option<ReachedPlace>), share| {
+        let allowed = Allowed {
+            owner: query.0.namespace.clone(),
+            filters: &rule.allowed_filters,
+            path: &rule.path,
+            hosts: place.as_ref().map(|place| &place.hosts[..]).unwrap_or_default(),
+        };
+        let mut walk = Walk::new(target.clone(), own.allow_regex_children, (share, allowed));
         match place {
-            Some(place) => walk.rule(cx, &set, rule, place),
+            Some(place) => walk.rule(cx, &set, rule, place.clone()),
             None => walk.nodes.push(inactive(&query.0, rule)),
         }
-    }
-    Arc::new(DelegationTree::new(constraints(&query.0, own), walk.nodes))
-}
-
-/// The conditions that a root puts on every grant in its tree.
-fn constraints(root: &ObjectKey, own: &VirtualHost) -> Arc<[Condition]> {
-    let networks = own.access_list.clone().map(Predicate::Network);
-    let tls = match own.tls {
-        RequiredTls::Optional => None,
-        RequiredTls::Required => Some(Predicate::MeshTls),
-        RequiredTls::MutualRequired => Some(Predicate::Identity(vec![IdentityMatch::Any])),
+        walk.branch()
     };
-    let condition = |test| Condition { source: Source::Object(root.to_ref()), test };
-    networks.into_iter().chain(tls).map(condition).collect()
-}
-
-/// The rules of a root, each with the hosts of which it holds the path; `None` if it holds none.
-fn of_root<'r>(
-    cx: &mut Context<'_>,
-    key: &ObjectKey,
-    root: &'r InboundRoute,
-    own: &VirtualHost,
-) -> Vec<(&'r InboundRule, Option<Place>)> {
-    let mut places: Vec<(&InboundRule, Option<Place>)> =
-        root.routes.iter().map(|rule| (rule, None)).collect();
-    for host in &own.hosts {
-        let claims = cx.query(&ActiveClaims(host.clone()));
-        for claim in claims.iter().filter(|claim| claim.root == *key) {
-            let Some((_, place)) = places.iter_mut().find(|(rule, _)| rule.path == claim.path)
-            else {
-                continue;
-            };
-            match place {
-                Some(place) => place.hosts.push(host.clone()),
-                None => {
-                    let (chain, hosts) = (Arc::from([key.clone()]), vec![host.clone()]);
-                    *place = Some(Place { chain, by: None, hosts, kept: Arc::default() });
-                }
-            }
-        }
+    let delegates = |(rule, _): &(&InboundRule, Option<ReachedPlace>)| {
+        matches!(rule.action, InboundAction::Delegate(_))
+    };
+    let handed: Vec<_> = rules.iter().filter(|rule| delegates(rule)).collect();
+    let mut handed = branches(&handed, bound, |rule, share| walk(rule, share)).into_iter();
+    let none = Share { visits: 0, paths: 0 };
+    let mut nodes = Vec::new();
+    for rule in &rules {
+        let branch = if delegates(rule) { handed.next() } else { Some(walk(rule, none)) };
+        nodes.extend(branch.into_iter().flat_map(|branch| branch.nodes));
     }
-    places
+    Arc::new(DelegationTree::new(constraints(&query.0, own), nodes))
 }
 
-fn inactive(root: &ObjectKey, rule: &InboundRule) -> TreeNode {
-    TreeNode {
-        chain: Arc::from([root.clone()]),
-        path: rule.path.clone(),
-        hosts: Vec::new(),
-        effect: NodeEffect::Inactive,
-    }
-}
-
-/// The place at which an object is reached.
-#[derive(Clone)]
-struct Place {
-    /// The objects from the root to it.
-    chain: Arc<[ObjectKey]>,
-    /// The number of the node that delegates to it; `None` for the root.
-    by: Option<usize>,
-    /// The hosts that reach it.
-    hosts: Vec<HostPattern>,
-    /// Paths that ancestors keep, although they are inside what is delegated.
-    kept: Arc<BTreeSet<PathPrefix>>,
-}
-
-impl Place {
-    /// The place from which a rule of a set hands its path down, on the hosts of the set; `None` if it
-    /// has none of them.
-    fn handing(&self, set: &RuleSet<'_>, path: &PathPrefix) -> Option<Self> {
-        let hosts = self.hosts.iter().filter(|host| set.hosts.contains(host));
-        let hosts: Vec<HostPattern> = hosts.cloned().collect();
-        let inside = set.paths.iter().copied().filter(|own| *own != path);
-        let kept = self.kept.iter().chain(inside).filter(|kept| path.contains(kept));
-        let kept = Arc::new(kept.cloned().collect());
-        (!hosts.is_empty()).then(|| Self { chain: self.chain.clone(), by: self.by, hosts, kept })
-    }
-}
-
-/// The state of a walk through one tree.
-struct Walk {
+/// The state of a walk from one rule of a root. What rules of a root lead to has no path in common, because
+/// each keeps its own path from all others.
+struct Walk<'r> {
+    allowed: Allowed<'r>,
     target: Option<ObjectKey>,
     allow_regex: bool,
     nodes: Vec<TreeNode>,
@@ -146,12 +80,52 @@ struct Walk {
     taken: HashSet<(HostPattern, PathPrefix)>,
     /// Paths of hosts that rules hand down, each with the node that delegates to the rule's object.
     handed: HashSet<(Option<usize>, HostPattern, PathPrefix)>,
-    visits: usize,
-    /// Pairs of a host and a path of what takes part so far, with those that others have.
-    paths: usize,
+    /// Objects that were visited, and pairs of a host and a path of what takes part so far, with those
+    /// that others have.
+    used: Share,
+    /// The most of both.
+    share: Share,
+    is_cut: bool,
 }
 
-impl Walk {
+impl<'r> Walk<'r> {
+    fn new(
+        target: Option<ObjectKey>,
+        allow_regex: bool,
+        (share, allowed): (Share, Allowed<'r>),
+    ) -> Self {
+        Self {
+            allowed,
+            target,
+            allow_regex,
+            nodes: Vec::new(),
+            taken: HashSet::new(),
+            handed: HashSet::new(),
+            used: Share { visits: 0, paths: 0 },
+            share,
+            is_cut: false,
+        }
+    }
+
+    /// Returns the nodes that were found. The root learns of a child below which something is left out.
+    fn branch(mut self) -> Branch {
+        let Share { visits, paths } = self.share;
+        if let (true, Some(TreeNode { effect, .. })) = (self.is_cut, self.nodes.first_mut())
+            && let NodeEffect::Delegates { children, refused } = effect
+            && refused.iter().all(|fault| fault.reason != Reason::TooLarge)
+        {
+            let named: Vec<String> = children.iter().map(ToString::to_string).collect();
+            let message = format!(
+                "{} leads to more than the share of this rule, which is {visits} objects and {paths} \
+                 paths of hosts: what is beyond is denied there",
+                named.join(", ")
+            );
+            refused.push(fault(Reason::TooLarge, message, None));
+        }
+        let Self { nodes, used, is_cut, .. } = self;
+        Branch { nodes, used, is_cut }
+    }
+
     /// Adds a rule of an object, and what it leads to. `sets`: the rules of the object, with those of
     /// the objects that are selected with it.
     fn rule(
@@ -159,7 +133,7 @@ impl Walk {
         cx: &mut Context<'_>,
         sets: &[RuleSet<'_>],
         rule: &InboundRule,
-        place: Place,
+        place: ReachedPlace,
     ) {
         let kept = rule.path.and_above().any(|above| place.kept.contains(above));
         let place = self.free(place, &rule.path);
@@ -208,7 +182,7 @@ impl Walk {
         cx: &mut Context<'_>,
         delegate: &Delegate,
         path: &PathPrefix,
-        place: &Place,
+        place: &ReachedPlace,
     ) {
         let at = self.nodes.len();
         let from = Delegator {
@@ -218,8 +192,9 @@ impl Walk {
             // An expression could match what an ancestor keeps.
             allow_regex: self.allow_regex && place.kept.is_empty(),
         };
-        if self.visits > MAX_VISITS {
-            let message = format!("the tree has {MAX_VISITS} objects without it");
+        if self.used.visits > self.share.visits {
+            self.is_cut = true;
+            let message = self.share.too_large("it");
             self.push(
                 path,
                 place,
@@ -235,26 +210,15 @@ impl Walk {
             }
         };
         self.push(path, place, NodeEffect::Shadowed);
-        let of = place.chain.last().map(|object| &*object.namespace);
-        let (mut accepted, mut refused) = (Vec::new(), Vec::new());
-        let mut closed: BTreeSet<HostPattern> = place.hosts.iter().cloned().collect();
-        for child in found {
-            // Refused ones cost too.
-            self.visits = self.visits.saturating_add(1);
-            let child = child.and_then(|child| self.carried(cx, &child, of).map(|()| child));
-            let child = child.and_then(|child| self.bounded(&child, place).map(|()| child));
-            match child {
-                Ok(child) => {
-                    closed.retain(|host| !child.hosts.contains(host));
-                    accepted.push(child);
-                }
-                Err(fault) => refused.push(fault),
-            }
+        let Admitted { accepted, children, mut refused, closed, whole } =
+            self.admit(cx, found, place);
+        if let (Some(fault), Some(node)) = (whole, self.nodes.get_mut(at)) {
+            node.effect = NodeEffect::Denied(vec![fault]);
+            return;
         }
         // A path that the set keeps is one that a rule has: of children that take part.
         let each: Vec<RuleSet<'_>> = accepted.iter().map(Child::rules).collect();
         let sets = together(&place.hosts, &each);
-        let children: Vec<ObjectKey> = accepted.iter().map(|child| child.key.clone()).collect();
         for child in accepted {
             self.enter(cx, child, &sets, (path, (at, place)));
         }
@@ -268,6 +232,39 @@ impl Walk {
         }
     }
 
+    /// Tells the children that take part from those that are refused.
+    fn admit<'a>(
+        &mut self,
+        cx: &mut Context<'_>,
+        found: Vec<Result<Child<'a>, EdgeFault>>,
+        place: &ReachedPlace,
+    ) -> Admitted<'a> {
+        let of = place.chain.last().map(|object| &*object.namespace);
+        let mut all = Admitted::of(&place.hosts);
+        let is_selection = found.len() > 1;
+        for child in found {
+            // Refused ones cost too.
+            self.used.visits = self.used.visits.saturating_add(1);
+            let vertex = child.as_ref().ok().filter(|_| is_selection).and_then(Child::vertex);
+            let child = child.and_then(|child| self.carried(cx, &child, of).map(|()| child));
+            let child = child.and_then(|child| self.filtered(cx, &child).map(|()| child));
+            let child = child.and_then(|child| self.bounded(&child, place).map(|()| child));
+            match child {
+                Ok(child) => {
+                    if let ChildContent::Broken(_, fault) = &child.content {
+                        all.refused.push(fault.clone());
+                    } else {
+                        all.closed.retain(|host| !child.hosts.contains(host));
+                        all.children.push(child.key.clone());
+                    }
+                    all.accepted.push(child);
+                }
+                Err(fault) => all.refuse(fault, vertex),
+            }
+        }
+        all
+    }
+
     /// Checks that a Server can answer for a route.
     fn carried(
         &self,
@@ -276,7 +273,9 @@ impl Walk {
         parent: Option<&str>,
     ) -> Result<(), EdgeFault> {
         let servers = match &child.content {
-            ChildContent::Vertex(_) => return Ok(()),
+            ChildContent::Vertex(_) | ChildContent::Broken(..) | ChildContent::Refused(..) => {
+                return Ok(());
+            }
             ChildContent::Route(route) => self.servers_of(&route.parents, child.key),
             ChildContent::Group(_) => self.servers_of(&[], child.key),
         };
@@ -312,6 +311,23 @@ impl Walk {
         })
     }
 
+    /// Checks that the root allows the filters of a child.
+    fn filtered(&self, cx: &mut Context<'_>, child: &Child<'_>) -> Result<(), EdgeFault> {
+        let route = match &child.content {
+            ChildContent::Route(route) => Some(*route),
+            ChildContent::Vertex(_)
+            | ChildContent::Broken(..)
+            | ChildContent::Refused(..)
+            | ChildContent::Group(_) => None,
+        };
+        let Some(words) = self.allowed.refused(cx, child.key, route) else { return Ok(()) };
+        let message = format!(
+            "{} has a filter that `allowFilters` of the root's delegation does not allow: {words}",
+            child.key
+        );
+        Err(fault(Reason::FilterNotAllowed, message, Some(child.key)))
+    }
+
     /// The Servers that are to answer for a route or group: its own, or that of the root.
     fn servers_of(&self, parents: &[ParentRef], key: &ObjectKey) -> Vec<ObjectKey> {
         if !parents.iter().any(ParentRef::is_server) {
@@ -325,22 +341,19 @@ impl Walk {
     }
 
     /// Checks the bounds before a child is visited; what was visited before stays as it is.
-    fn bounded(&mut self, child: &Child<'_>, place: &Place) -> Result<(), EdgeFault> {
+    fn bounded(&mut self, child: &Child<'_>, place: &ReachedPlace) -> Result<(), EdgeFault> {
         let fault = |reason, message| fault(reason, message, Some(child.key));
         if place.chain.len() >= MAX_DEPTH {
             let message = format!("{} would be below {MAX_DEPTH} other objects", child.key);
             return Err(fault(Reason::TooDeep, message));
         }
         let own = child.content.paths();
-        let paths = self.paths.saturating_add(own.saturating_mul(child.hosts.len()));
-        if self.visits > MAX_VISITS || paths > MAX_PATHS {
-            let message = format!(
-                "the tree has {MAX_VISITS} objects or {MAX_PATHS} paths of hosts without {}",
-                child.key
-            );
-            return Err(fault(Reason::TooLarge, message));
+        let paths = self.used.paths.saturating_add(own.saturating_mul(child.hosts.len()));
+        if self.used.visits > self.share.visits || paths > self.share.paths {
+            self.is_cut = true;
+            return Err(fault(Reason::TooLarge, self.share.too_large(&child.key.to_string())));
         }
-        self.paths = paths;
+        self.used.paths = paths;
         Ok(())
     }
 
@@ -349,18 +362,40 @@ impl Walk {
         cx: &mut Context<'_>,
         child: Child<'_>,
         sets: &[RuleSet<'_>],
-        (path, (by, place)): (&PathPrefix, (usize, &Place)),
+        (path, (by, place)): (&PathPrefix, (usize, &ReachedPlace)),
     ) {
         let chain = place.chain.iter().chain([child.key]).cloned().collect();
-        let place = Place { chain, by: Some(by), hosts: child.hosts, kept: place.kept.clone() };
+        let place =
+            ReachedPlace { chain, by: Some(by), hosts: child.hosts, kept: place.kept.clone() };
         match child.content {
             ChildContent::Vertex(vertex) => {
                 for rule in &vertex.routes {
                     self.rule(cx, sets, rule, place.clone());
                 }
             }
+            ChildContent::Broken(paths, fault) => {
+                for own in paths.iter().filter(|own| path.contains(own)) {
+                    self.close(own, place.clone(), &fault);
+                }
+            }
+            ChildContent::Refused(vertex, fault) => {
+                let own = vertex.routes.iter().map(|rule| &rule.path);
+                for own in own.filter(|own| path.contains(own)) {
+                    self.close(own, place.clone(), &fault);
+                }
+            }
             ChildContent::Route(route) => self.route(cx, &route.parents, path, place),
             ChildContent::Group(_) => self.route(cx, &[], path, place),
+        }
+    }
+
+    /// Adds a path that an invalid object keeps.
+    fn close(&mut self, path: &PathPrefix, place: ReachedPlace, fault: &EdgeFault) {
+        let kept = path.and_above().any(|above| place.kept.contains(above));
+        let place = self.free(place, path);
+        if !kept && !place.hosts.is_empty() {
+            self.take(&place.hosts, path);
+            self.push(path, &place, NodeEffect::Denied(vec![fault.clone()]));
         }
     }
 
@@ -370,7 +405,7 @@ impl Walk {
         cx: &mut Context<'_>,
         parents: &[ParentRef],
         path: &PathPrefix,
-        place: Place,
+        place: ReachedPlace,
     ) {
         let Some(key) = place.chain.last().cloned() else { return };
         let place = self.free(place, path);
@@ -379,30 +414,32 @@ impl Walk {
             servers.retain(|server| uncarried(cx, object, server).is_none());
         }
         let compiled = cx.query(&CompiledRoute(key.clone()));
-        let (Some(compiled), false) = (compiled, place.hosts.is_empty()) else {
+        if compiled.is_empty() || place.hosts.is_empty() {
             self.push(path, &place, NodeEffect::Shadowed);
             return;
-        };
+        }
         self.take(&place.hosts, path);
-        let route = Arc::new(in_tree(&compiled, path, &place));
-        self.push(path, &place, NodeEffect::Route { servers, route });
+        let own = (&place.hosts[..], &*place.kept);
+        let each = compiled.iter();
+        let routes = each.map(|route| Arc::new(in_tree(route, path, &place.chain, own))).collect();
+        self.push(path, &place, NodeEffect::Route { servers, routes });
     }
 
     /// A place with the hosts of which nobody has the path yet, and no sibling hands it down.
-    fn free(&self, place: Place, path: &PathPrefix) -> Place {
+    fn free(&self, place: ReachedPlace, path: &PathPrefix) -> ReachedPlace {
         let free = |host: &HostPattern| {
             !self.taken.contains(&(host.clone(), path.clone()))
                 && !self.handed.contains(&(place.by, host.clone(), path.clone()))
         };
         let hosts = place.hosts.iter().filter(|host| free(host)).cloned().collect();
-        Place { hosts, ..place }
+        ReachedPlace { hosts, ..place }
     }
 
     fn take(&mut self, hosts: &[HostPattern], path: &PathPrefix) {
         self.taken.extend(hosts.iter().map(|host| (host.clone(), path.clone())));
     }
 
-    fn push(&mut self, path: &PathPrefix, place: &Place, effect: NodeEffect) {
+    fn push(&mut self, path: &PathPrefix, place: &ReachedPlace, effect: NodeEffect) {
         self.nodes.push(TreeNode {
             chain: place.chain.clone(),
             path: path.clone(),
@@ -411,33 +448,3 @@ impl Walk {
         });
     }
 }
-
-/// A route as a tree has it: for the hosts of the tree, and without matches inside what ancestors
-/// keep.
-fn in_tree(route: &Route, path: &PathPrefix, place: &Place) -> Route {
-    Route {
-        origin: Origin::Delegated(delegated_path(&place.chain, path)),
-        kind: route.kind,
-        created: route.created,
-        label: route.label.clone(),
-        hosts: place.hosts.clone().into(),
-        rules: beside(&route.rules, &*place.kept),
-        authorizations: route.authorizations.clone(),
-        inherits_server: route.inherits_server,
-        withheld: route.withheld.clone(),
-    }
-}
-
-/// The origin of a rule that a chain leads to.
-pub(super) fn delegated_path(chain: &[ObjectKey], path: &PathPrefix) -> Arc<DelegatedPath> {
-    let chain: Vec<_> = chain.iter().map(ObjectKey::to_ref).collect();
-    Arc::new(DelegatedPath { chain: chain.into(), prefix: path.as_str().into() })
-}
-
-/// True if a route is a child of InboundRoutes: then it counts on its Servers through them alone.
-pub(crate) fn is_child(parents: &[ParentRef], key: &ObjectKey) -> bool {
-    parents.iter().any(|parent| inbound_parent(parent, key).is_some())
-}
-
-/// The kind of a route whose object is an InboundRoute.
-pub(super) const KIND: RouteKind = RouteKind::Http;

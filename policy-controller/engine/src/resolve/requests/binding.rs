@@ -154,7 +154,7 @@ fn outcome_alone(
         let message = mismatch(server, spec.protocol, key.kind);
         return Some(BindingOutcome::Refused { reason: Reason::ProtocolMismatch, message });
     };
-    let lost = lost_hosts(cx, hostnames, server, &key.namespace);
+    let lost = lost_hosts(cx, hostnames, server, &binding.meta).whole;
     let any_host = claims.is_some_and(|claims| claims.any_host);
     let all_lost = !lost.is_empty() && lost.len() == hostnames.len();
     if all_lost && claims.is_none() {

@@ -104,6 +104,10 @@ pub(super) fn chart_note(folder: &Path) -> String {
     )
 }
 
+/// The note about a file that a kustomization has as a part.
+pub(super) const PART_NOTE: &str = "a part of a kustomization (a patch, values or data) is passed over; \
+                                    list it under `resources` there if it is a manifest";
+
 /// Returns the note about a kustomization.
 pub(super) fn kustomization_note(file: &Path) -> String {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());

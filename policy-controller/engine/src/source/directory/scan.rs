@@ -1,8 +1,9 @@
 //! The manifest files below a directory, and their contents.
 
 use super::input::Manifests;
+use super::kustomization::{NamedFiles, named_files};
 use super::passed_over::{
-    PassedOver, chart_around, chart_note, is_chart, kustomization_note, passed_over,
+    PART_NOTE, PassedOver, chart_around, chart_note, is_chart, kustomization_note, passed_over,
 };
 use crate::source::definition::SourceError;
 use crate::source::diagnostic::{Diagnostic, Severity};
@@ -31,6 +32,8 @@ pub struct Scan {
     /// Paths of directories, or possible directories, that could not be listed: their content is
     /// unknown, not gone.
     pub(super) unlisted: BTreeSet<PathBuf>,
+    /// Files that are passed over because a kustomization has them as parts.
+    pub(super) parts: BTreeSet<PathBuf>,
     /// Errors of the scan, and notes about files that are passed over.
     pub(super) diagnostics: Vec<Diagnostic>,
 }
@@ -41,6 +44,7 @@ impl Scan {
         keyed_hash(|mut hasher| {
             self.files.hash(&mut hasher);
             self.unlisted.hash(&mut hasher);
+            self.parts.hash(&mut hasher);
             for diagnostic in &self.diagnostics {
                 diagnostic.to_string().hash(&mut hasher);
             }
@@ -97,7 +101,8 @@ pub(super) enum FileContent {
 const NOT_MANIFESTS: &str = "expectations.yaml";
 
 /// Reads all inputs, and everything below those that are directories. Hidden files are skipped, and so
-/// are sources of Helm and kustomize, with a note.
+/// are sources of Helm and kustomize, with a note. So are files that a kustomization uses as patches or
+/// data, where they are at or below its folder, are no inputs themselves and no resources of any.
 ///
 /// # Errors
 /// If an input itself cannot be read.
@@ -112,7 +117,7 @@ pub fn scan(inputs: &[Manifests], file_bytes: u64) -> Result<Scan, SourceError> 
             }
         }
     }
-    Ok(scanner.scan)
+    Ok(scanner.without_parts())
 }
 
 #[derive(Default)]
@@ -126,20 +131,43 @@ struct Scanner {
     chart: Option<PathBuf>,
     /// Charts with a note.
     charts: BTreeSet<PathBuf>,
+    /// Canonical paths of files that kustomizations use as parts.
+    parts: BTreeSet<PathBuf>,
+    /// Canonical paths of files that are read nonetheless: inputs, and resources of kustomizations.
+    manifests: BTreeSet<PathBuf>,
     scan: Scan,
 }
 
 impl Scanner {
+    /// Returns the scan without the files that kustomizations use as parts.
+    fn without_parts(mut self) -> Scan {
+        let parts: BTreeSet<PathBuf> = self.parts.difference(&self.manifests).cloned().collect();
+        if parts.is_empty() {
+            return self.scan;
+        }
+        let is_part = |path: &&PathBuf| {
+            fs::canonicalize(path).is_ok_and(|canonical| parts.contains(&canonical))
+        };
+        let passed: BTreeSet<PathBuf> = self.scan.files.keys().filter(is_part).cloned().collect();
+        for path in &passed {
+            self.scan.files.remove(path);
+            self.note(path, PART_NOTE.to_owned());
+        }
+        self.scan.parts = passed;
+        self.scan
+    }
+
     fn root(&mut self, root: &Path) -> Result<(), SourceError> {
         let unreadable =
             |error| SourceError::Unreadable { path: root.display().to_string(), error };
         let metadata = fs::metadata(root).map_err(unreadable)?;
         self.chart = chart_around(root);
+        let canonical = fs::canonicalize(root).map_err(unreadable)?;
         if metadata.is_file() {
+            self.manifests.insert(canonical);
             self.file(root.to_owned());
             return Ok(());
         }
-        let canonical = fs::canonicalize(root).map_err(unreadable)?;
         let entries = list(root).map_err(unreadable)?;
         self.directories = vec![canonical];
         self.below(root, entries);
@@ -214,7 +242,14 @@ impl Scanner {
             None => {
                 self.scan.files.insert(path, content);
             }
-            Some(PassedOver::Kustomization) => self.note(&path, kustomization_note(&path)),
+            Some(PassedOver::Kustomization) => {
+                if let FileContent::Bytes(bytes) = &content {
+                    let NamedFiles { parts, resources } = named_files(&path, bytes);
+                    self.parts.extend(parts);
+                    self.manifests.extend(resources);
+                }
+                self.note(&path, kustomization_note(&path));
+            }
             Some(PassedOver::Chart(folder)) => {
                 if self.charts.insert(folder.to_owned()) {
                     self.note(folder, chart_note(folder));

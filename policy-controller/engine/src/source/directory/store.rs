@@ -1,13 +1,16 @@
 //! The files read so far, and the changes that each new scan makes.
 
-use super::manifest::{self, DeclaredObject, Lint, Manifest};
+use super::distinct::distinct;
+use super::manifest::{self, DeclaredObject, Lint, Manifest, Standing};
 use super::manifest_file::ManifestFile;
 use super::scan::{FileContent, Scan, keyed_hash};
 use super::tombstone::tombstone;
 use crate::source::definition::{Batch, Change};
 use crate::source::diagnostic::Diagnostic;
+use policy_crds::annotation::OF_SERVERS;
 use policy_crds::document::Location;
-use policy_crds::{Kind, Object, ObjectKey};
+use policy_crds::{Body, Claims, Kind, Object, ObjectKey};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
@@ -65,12 +68,19 @@ impl Store {
 
     /// Applies a scan of the directory: returns the changes, and all current diagnostics.
     pub(super) fn update(&mut self, scan: Scan) -> (Batch, Vec<Diagnostic>) {
-        let Scan { files, unlisted, mut diagnostics } = scan;
+        let Scan { files, unlisted, parts, mut diagnostics } = scan;
         let unknown = |path: &Path| unlisted.iter().any(|directory| path.starts_with(directory));
-        self.files.retain(|path, _| files.contains_key(path) || unknown(path));
+        self.files.retain(|path, file| {
+            let was_manifest = parts.contains(path) && file.declares_some();
+            files.contains_key(path) || unknown(path) || was_manifest
+        });
         for (path, file) in &mut self.files {
             if !files.contains_key(path) {
-                let reason = "its directory cannot be listed".to_owned();
+                let reason = match parts.contains(path) {
+                    true => "is a part of a kustomization now, and was a manifest before",
+                    false => "its directory cannot be listed",
+                };
+                let reason = reason.to_owned();
                 file.replace(&name(path), &FileContent::Unusable(reason), self.lint, false);
             }
         }
@@ -104,7 +114,8 @@ impl Store {
     /// The location at which each object was declared; of several declarations the first by path.
     pub(super) fn locations(&self) -> BTreeMap<ObjectKey, DeclaredAt> {
         let mut locations = BTreeMap::new();
-        for item in self.files.values().flat_map(|file| &file.manifest.objects) {
+        let declared = self.declared();
+        for item in declared.iter().filter(|item| item.standing == Standing::Present) {
             locations.entry(item.object.meta.key.clone()).or_insert_with(|| DeclaredAt {
                 declared: item.declared.clone(),
                 file: item.file.clone(),
@@ -114,32 +125,51 @@ impl Store {
         locations
     }
 
-    /// One object per name: the first by path, and readable objects before tombstones.
+    /// The objects of all files and their tombstones, pods of workloads under names of their own. A
+    /// tombstone has the name that its object had.
+    fn declared(&self) -> Vec<Cow<'_, DeclaredObject>> {
+        let all = |file| {
+            let File { manifest, tombstones, .. }: &File = file;
+            manifest.objects.iter().chain(tombstones)
+        };
+        distinct(self.files.values().flat_map(all))
+    }
+
+    /// One object per name: the first by path, and readable objects before tombstones. Another object of
+    /// policy by its name grants nothing and keeps its claims, and so does its tombstone.
     fn merge(&self, diagnostics: &mut Vec<Diagnostic>) -> BTreeMap<ObjectKey, Arc<Object>> {
+        let declared = self.declared();
+        let (present, tombstones): (Vec<&DeclaredObject>, Vec<&DeclaredObject>) = declared
+            .iter()
+            .map(|item| &**item)
+            .partition(|item| item.standing == Standing::Present);
         let mut winners: BTreeMap<&ObjectKey, &DeclaredObject> = BTreeMap::new();
-        for item in self.files.values().flat_map(|file| &file.manifest.objects) {
+        let mut further = Vec::new();
+        for item in present {
             let key = &item.object.meta.key;
             match winners.get(key) {
-                Some(first) => diagnostics.push(duplicate(first, item)),
+                Some(first) => {
+                    diagnostics.push(duplicate(first, item));
+                    further.extend(declared_again(first, item, further.len()));
+                }
                 None => {
                     winners.insert(key, item);
                 }
             }
         }
-        // The earlier pods of a workload that is now invalid replace it.
-        let overridden = self.files.values().flat_map(|file| {
-            let unreadable = &file.manifest.unreadable;
-            file.tombstones
-                .iter()
-                .filter(move |tombstones| unreadable.contains(&tombstones.declared))
-        });
-        for item in overridden {
-            winners.insert(&item.object.meta.key, item);
+        for item in tombstones {
+            let key = &item.object.meta.key;
+            match winners.get(key) {
+                Some(first) if !replaces(item, first) => {
+                    further.extend(declared_again(first, item, further.len()));
+                }
+                Some(_) | None => {
+                    winners.insert(key, item);
+                }
+            }
         }
-        for item in self.files.values().flat_map(|file| &file.tombstones) {
-            winners.entry(&item.object.meta.key).or_insert(item);
-        }
-        winners.into_iter().map(|(key, item)| (key.clone(), item.object.clone())).collect()
+        let objects = winners.into_iter().map(|(key, item)| (key.clone(), item.object.clone()));
+        objects.chain(further).collect()
     }
 
     fn publish(&mut self, objects: BTreeMap<ObjectKey, Arc<Object>>) -> Batch {
@@ -184,20 +214,34 @@ impl File {
             },
         };
         let before = std::mem::replace(&mut self.manifest, manifest);
-        let earlier = before.objects.into_iter().chain(std::mem::take(&mut self.tombstones));
-        let now: BTreeSet<&ObjectKey> =
-            self.manifest.objects.iter().map(|item| &item.object.meta.key).collect();
-        let mut tombstones: BTreeMap<ObjectKey, DeclaredObject> = BTreeMap::new();
-        for item in earlier {
-            let key = item.object.meta.key.clone();
+        // Workloads of different kinds may declare pods of one name.
+        let identity =
+            |item: &DeclaredObject| (item.object.meta.key.clone(), item.declared.clone());
+        let now: BTreeSet<_> = self.manifest.objects.iter().map(identity).collect();
+        let kept = |item: DeclaredObject| {
             let unreadable = self.manifest.unreadable.contains(&item.declared)
-                && !matches!(item.object.body, policy_crds::Body::Invalid(_));
-            if unreadable || (!self.manifest.complete && !now.contains(&key)) {
-                let object = Arc::new(tombstone(&item.object));
-                tombstones.entry(key).or_insert(DeclaredObject { object, ..item });
-            }
-        }
-        self.tombstones = tombstones.into_values().collect();
+                && !matches!(item.object.body, Body::Invalid(_));
+            let standing = match unreadable {
+                true => Standing::EarlierOfInvalid,
+                false if self.manifest.complete || now.contains(&identity(&item)) => return None,
+                false => Standing::Earlier,
+            };
+            let object = Arc::new(tombstone(&item.object));
+            Some(DeclaredObject { object, standing, ..item })
+        };
+        // Of an object that was declared twice both are kept.
+        let mut tombstones: Vec<_> = before.objects.into_iter().filter_map(kept).collect();
+        let newer: BTreeSet<_> = tombstones.iter().map(identity).collect();
+        let older = std::mem::take(&mut self.tombstones).into_iter();
+        let older = older.filter(|item| !newer.contains(&identity(item)));
+        tombstones.extend(older.filter_map(kept));
+        tombstones.sort_by_cached_key(identity);
+        self.tombstones = tombstones;
+    }
+
+    /// True if it declares an object, or did before it could no longer be read.
+    fn declares_some(&self) -> bool {
+        !self.manifest.objects.is_empty() || !self.tombstones.is_empty()
     }
 
     /// The warning about tombstones of the file, or about content that is lost.
@@ -218,6 +262,55 @@ impl File {
                 .to_owned()
         };
         Some(Diagnostic::about_file(&first.file, message))
+    }
+}
+
+/// True if the earlier pods of a workload, or an earlier pod, take the place of what the same workload or
+/// pod declares at present, which is invalid.
+fn replaces(tombstone: &DeclaredObject, first: &DeclaredObject) -> bool {
+    tombstone.standing == Standing::EarlierOfInvalid
+        && first.standing == Standing::Present
+        && first.declared == tombstone.declared
+}
+
+/// The object of a further declaration that differs from the first one, by a name that no object can
+/// have: it permits nothing, and what it refuses stays refused. It is as old as the first, so that it
+/// takes nothing from it.
+fn declared_again(
+    first: &DeclaredObject,
+    second: &DeclaredObject,
+    number: usize,
+) -> Option<(ObjectKey, Arc<Object>)> {
+    let kind = second.object.meta.key.kind;
+    let is_policy = kind.is_custom() && kind != Kind::ExternalWorkload;
+    if !is_policy || is_alike(first, second) {
+        return None;
+    }
+    let mut object = tombstone(&second.object);
+    object.meta.created = first.object.meta.created;
+    let key = &mut object.meta.key;
+    key.name = format!("{}#{}", key.name, number.saturating_add(2)).into();
+    Some((key.clone(), Arc::new(object)))
+}
+
+/// True if two objects of policy mean the same. Of a tombstone there are claims alone.
+fn is_alike(first: &DeclaredObject, second: &DeclaredObject) -> bool {
+    let (one, other) = (&first.object, &second.object);
+    let same_body = match second.standing {
+        Standing::Present => one.body == other.body,
+        Standing::Earlier | Standing::EarlierOfInvalid => claims(one) == claims(other),
+    };
+    let annotation = |object: &Object, name: &str| object.meta.annotations.get(name).cloned();
+    same_body
+        && one.meta.labels == other.meta.labels
+        && one.meta.recorded == other.meta.recorded
+        && OF_SERVERS.iter().all(|name| annotation(one, name) == annotation(other, name))
+}
+
+fn claims(object: &Object) -> Claims {
+    match &object.body {
+        Body::Valid(resource) => object.meta.key.kind.spec().claims(Some(resource)),
+        Body::Invalid(invalid) => invalid.claims.clone(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! A directory that changes.
 
+mod kept;
+
 use super::*;
 use crate::source::Change;
 use policy_crds::{Body, Claims, Kind, Resource};
@@ -47,6 +49,7 @@ fn describe(change: &Change) -> String {
             format!("{mark}{}", object.meta.key)
         }
         Change::Delete(key) => format!("-{key}"),
+        Change::Keep(key) => format!("={key}"),
         Change::Synced => "synced".to_owned(),
     }
 }
@@ -201,7 +204,8 @@ fn of_two_declarations_the_first_by_path_counts_and_both_are_named() {
     fixture.apply_scan();
     fixture.write("a.yaml", &format!("\n{}", SERVER.replace("8080", "8082")));
     let (changes, diagnostics) = fixture.apply_scan();
-    assert_eq!(changes, ["+Server shop/web"]);
+    // What the others claim they keep.
+    assert_eq!(changes, ["+Server shop/web", "!Server shop/web#2", "!Server shop/web#3"]);
     assert_eq!(diagnostics.len(), 2);
     assert!(diagnostics[0].contains("a.yaml:3 counts"), "{diagnostics:?}");
     assert!(diagnostics[0].contains("b.yaml:2 does not"), "{diagnostics:?}");
@@ -378,4 +382,44 @@ fn pods_of_other_kinds_are_read_and_their_errors_name_their_kind() {
     fixture.write("a.yaml", &rollout.replace("containerPort: 8080", "containerPort: x"));
     let (_, diagnostics) = fixture.apply_scan();
     assert!(diagnostics[0].contains("Rollout shop/web: "), "{diagnostics:?}");
+}
+
+#[test]
+fn workloads_of_one_name_have_pods_of_different_names() {
+    let mut fixture = Fixture::new();
+    let rollout =
+        DEPLOYMENT.replace("apps/v1", "argoproj.io/v1alpha1").replace("Deployment", "Rollout");
+    fixture.write("a.yaml", DEPLOYMENT);
+    fixture.write("b.yaml", &rollout);
+    let names = ["web-0", "web-1", "web-rollout-0", "web-rollout-1"];
+    let expected: Vec<String> = names.iter().map(|name| format!("+Pod shop/{name}")).collect();
+    assert_eq!(fixture.apply_scan(), (expected, vec![]));
+    // Both declare the same workload.
+    fixture.write("b.yaml", DEPLOYMENT);
+    let (_, diagnostics) = fixture.apply_scan();
+    assert!(diagnostics[0].contains("Pod shop/web-0 is declared twice"), "{diagnostics:?}");
+}
+
+#[test]
+fn a_pod_beside_its_workload_is_read_once_as_it_is_written() {
+    let mut fixture = Fixture::new();
+    let stateful = DEPLOYMENT.replace("kind: Deployment", "kind: StatefulSet");
+    fixture.write("a.yaml", &stateful);
+    fixture.write(
+        "b.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web-0\n  namespace: shop\n  ownerReferences:\n  \
+         - {apiVersion: apps/v1, kind: StatefulSet, name: web, controller: true, uid: a}\n\
+         spec: {containers: [{name: a}]}\n",
+    );
+    let expected = ["+Pod shop/web-0", "+Pod shop/web-1"].map(str::to_owned).to_vec();
+    assert_eq!(fixture.apply_scan(), (expected, vec![]));
+    // A pod of nobody keeps its name.
+    fixture.write(
+        "b.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web-0, namespace: shop}\n\
+         spec: {containers: [{name: a}]}\n",
+    );
+    let (changes, diagnostics) = fixture.apply_scan();
+    assert_eq!(changes, ["+Pod shop/web-0", "+Pod shop/web-statefulset-0"]);
+    assert_eq!(diagnostics, [] as [&str; 0]);
 }

@@ -74,27 +74,33 @@ pub fn claims(world: &World) -> Vec<Claim> {
 }
 
 /// Returns true if a Server may answer a path of a host: if a chain of objects leads to a rule
-/// that names it, each of which contains the path, consents, and is granted.
-pub fn may_answer(world: &World, server: (usize, usize), host: &str, path: &str) -> bool {
-    let claims = claims(world);
-    holder(&claims, host, path).is_some_and(|claim| {
+/// that names it, each of which contains the path, consents, and is granted. `claims` are those of the
+/// world.
+pub fn may_answer(
+    (world, claims): (&World, &[Claim]),
+    server: (usize, usize),
+    host: &str,
+    path: &str,
+) -> bool {
+    let near = |claim: &Claim| (!claim.host.starts_with('*'), claim.host.len());
+    let of_host = |claim: &&Claim| claim.active && names(claim.host, host);
+    let mut held: Vec<(usize, &Claim)> = claims.iter().enumerate().collect();
+    held.retain(|(_, claim)| of_host(claim) && contains(claim.path, path));
+    held.iter().any(|(at, claim)| {
         let Some(root) = world.inbound(claim.root) else { return false };
-        root.valid
+        // Within a namespace a name has all paths, and a longer claim has its own.
+        let mut nearer = claims.iter().filter(of_host).filter(|other| near(other) > near(claim));
+        let hidden = nearer.any(|other| other.root.0 == claim.root.0);
+        // A nearer or longer claim takes nothing from the Servers of an earlier one of another namespace.
+        let place = |claim: &Claim| (near(claim), claim.path.len());
+        let longer = held.iter().filter(|(_, other)| place(other) > place(claim));
+        let mut longer = longer.map(|(other_at, other)| (other_at, other.root.0 != claim.root.0));
+        !hidden
+            && longer.all(|(place, foreign)| foreign && place > at)
+            && root.valid
             && longest(root, path).is_some_and(|(own, _)| *own == claim.path)
             && leads(world, &Way { claim, server, path }, root, &[claim.root])
     })
-}
-
-/// The claim that has a path of a host: the longest of the name; if none of it has the path, that of the
-/// nearest wildcard above. Within a namespace the name has all paths.
-fn holder<'c>(claims: &'c [Claim], host: &str, path: &str) -> Option<&'c Claim> {
-    let active = claims.iter().filter(|claim| claim.active && names(claim.host, host));
-    let with = active.filter(|claim| contains(claim.path, path));
-    let near = |claim: &Claim| (!claim.host.starts_with('*'), claim.host.len());
-    let found = with.max_by_key(|claim| (near(claim), claim.path.len()))?;
-    let nearer = claims.iter().filter(|claim| claim.active && names(claim.host, host));
-    let mut nearer = nearer.filter(|claim| near(claim) > near(found));
-    (!nearer.any(|claim| claim.root.0 == found.root.0)).then_some(found)
 }
 
 struct Way<'w> {

@@ -2,6 +2,7 @@
 
 use super::oracle::{claims, is_bound, is_tree_host, may_answer};
 use super::world::{ANSWERED_HOSTS, HOSTS, NAMESPACES, PATHS, SERVERS, World};
+use crate::contributions::{contributor, without};
 use crate::query::delegation::{ClaimState, HostClaim};
 use crate::{Compiled, ControllerConfig, compile_objects};
 use policy_core::{
@@ -9,14 +10,19 @@ use policy_core::{
     WorkloadKey, naive,
 };
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
+use std::sync::LazyLock;
 
 /// A request that a Server permits: the Server, the host, the path, and whether the client is meshed.
 pub type Permitted = ((usize, usize), &'static str, String, bool);
 
-fn paths() -> Vec<String> {
-    let below = PATHS.iter().map(|path| format!("{}/x", path.trim_end_matches('/')));
-    PATHS.iter().map(|path| (*path).to_owned()).chain(below).collect()
+fn paths() -> &'static [String] {
+    static ALL: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let below = PATHS.iter().map(|path| format!("{}/x", path.trim_end_matches('/')));
+        PATHS.iter().map(|path| (*path).to_owned()).chain(below).collect()
+    });
+    &ALL
 }
 
 /// The requests that the Servers of a world permit, on Servers that are bound by trees and on the
@@ -38,7 +44,7 @@ pub fn permitted(world: &World, compiled: &Compiled) -> BTreeSet<Permitted> {
                 }
                 for path in paths() {
                     for meshed in [false, true] {
-                        let decision = decide((&policy, facts), host, &path, meshed);
+                        let decision = decide((&policy, facts), host, path, meshed);
                         if matches!(decision, Decision::Permit(_)) {
                             found.insert(((n, s), host, path.clone(), meshed));
                         }
@@ -56,9 +62,9 @@ fn decide(
     path: &str,
     meshed: bool,
 ) -> Decision {
-    let identity = Identity::Dns("a.b".into());
-    let tls = if meshed { Tls::Terminated(Some(&identity)) } else { Tls::Absent };
-    let connection = Connection { client: "10.9.9.9".parse().unwrap(), tls, facts };
+    static IDENTITY: LazyLock<Identity> = LazyLock::new(|| Identity::Dns("a.b".into()));
+    let tls = if meshed { Tls::Terminated(Some(&IDENTITY)) } else { Tls::Absent };
+    let connection = Connection { client: Ipv4Addr::new(10, 9, 9, 9).into(), tls, facts };
     let headers = http::HeaderMap::new();
     let method = &http::Method::GET;
     let view = RequestView { method, host: Some(host), path, query: None, headers: &headers };
@@ -89,7 +95,7 @@ pub fn routes_leave_hosts_to_their_owners(
                 claim.active && claim.root.0 != n && super::oracle::names(claim.host, host)
             });
             for path in paths() {
-                let Decision::Permit(permit) = decide((&policy, facts), host, &path, false) else {
+                let Decision::Permit(permit) = decide((&policy, facts), host, path, false) else {
                     continue;
                 };
                 let by = permit.route().map(|by| &policy.routes.routes[by.route as usize]);
@@ -107,13 +113,59 @@ pub fn routes_leave_hosts_to_their_owners(
     Ok(answered)
 }
 
+/// Holds the policies of a world's ports to what is left of them without the contributions of these
+/// namespaces: a request is permitted if and only if it was, by a rule of the rest.
+///
+/// # Errors
+/// The first request that is not.
+pub fn less_is_the_rest(compiled: &Compiled, namespaces: &[&str]) -> Result<usize, String> {
+    let gone: BTreeSet<&str> = namespaces.iter().copied().collect();
+    let mut changed = 0;
+    for (n, namespace) in NAMESPACES.iter().enumerate() {
+        let key = WorkloadKey::pod(namespace, "web");
+        for s in 0..SERVERS.len() {
+            let port = NonZeroU16::new(8080 + u16::try_from(s).unwrap()).unwrap();
+            let policy = compiled.port(&key, port).unwrap();
+            let facts = &compiled.workloads[&key].state.facts;
+            let less = without(&policy, &gone);
+            for (host, path) in
+                ANSWERED_HOSTS.iter().flat_map(|h| paths().iter().map(move |p| (h, p)))
+            {
+                let before = decide((&policy, facts), host, path, true);
+                let after = decide((&less, facts), host, path, true);
+                let by = |policy: &ServerPolicy, decision: &Decision| match decision {
+                    Decision::Permit(permit) => Some(
+                        permit
+                            .route()
+                            .map(|by| policy.routes.routes[by.route as usize].origin.clone()),
+                    ),
+                    Decision::Deny(_) => None,
+                };
+                let (was, is) = (by(&policy, &before), by(&less, &after));
+                let lost = was.as_ref().is_some_and(|origin| {
+                    let origin = origin.as_ref();
+                    origin
+                        .and_then(|o| contributor(&policy.owner, o))
+                        .is_some_and(|c| gone.contains(c))
+                });
+                changed += usize::from(lost);
+                if is != (if lost { None } else { was.clone() }) {
+                    return Err(format!("{n}/{s} {host} {path}: {was:?}, then {is:?}"));
+                }
+            }
+        }
+    }
+    Ok(changed)
+}
+
 /// Holds a world to containment: what a Server permits on the host of a tree was handed to it.
 ///
 /// # Errors
 /// The first request that was not.
 pub fn contained(world: &World, compiled: &Compiled) -> Result<(), String> {
+    let claims = claims(world);
     for (server, host, path, _) in permitted(world, compiled) {
-        if !may_answer(world, server, host, &path) {
+        if !may_answer((world, &claims), server, host, &path) {
             return Err(format!("Server {server:?} answers {host} {path}, which nobody gave it"));
         }
     }
@@ -168,29 +220,32 @@ pub fn claims_are_those_of_the_objects(world: &World, compiled: &Compiled) -> Re
 }
 
 /// Holds any bytes, read as a world, to containment, to the order of claims, and to removals that
-/// permit nothing.
+/// permit nothing. The engine is told of each removal as of an event.
 ///
 /// # Errors
 /// The promise that is broken, in words.
 pub fn check(data: &[u8]) -> Result<(), String> {
-    let compile = |world: &World| compile_objects(world.objects(), &ControllerConfig::default());
-    let world = World::read(data);
-    let compiled = compile(&world);
+    let mut world = World::read(data);
+    let compiled = compile_objects(world.objects(), &ControllerConfig::default());
     contained(&world, &compiled)?;
     claims_are_those_of_the_objects(&world, &compiled)?;
     routes_leave_hosts_to_their_owners(&world, &compiled)?;
-    let before = permitted(&world, &compiled);
-    for less in world.with_less_permission() {
-        let after = permitted(&less, &compile(&less));
-        if let Some(added) = after.difference(&before).next() {
+    let mut permitted_by = |next: World| {
+        compiled.change(world.changes_to(&next));
+        world = next;
+        permitted(&world, &compiled)
+    };
+    let first = World::read(data);
+    let before = permitted_by(first.clone());
+    for less in first.with_less_permission() {
+        if let Some(added) = permitted_by(less).difference(&before).next() {
             return Err(format!("without a policy or an authentication {added:?} is permitted"));
         }
     }
-    let alone = world.alone();
-    let before = permitted(&alone, &compile(&alone));
+    let alone = first.alone();
+    let before = permitted_by(alone.clone());
     for less in alone.with_less_delegation() {
-        let after = permitted(&less, &compile(&less));
-        if let Some(added) = after.difference(&before).next() {
+        if let Some(added) = permitted_by(less).difference(&before).next() {
             return Err(format!("without a grant or a consent {added:?} is permitted"));
         }
     }

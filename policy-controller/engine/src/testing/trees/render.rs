@@ -1,7 +1,9 @@
 //! A world as objects.
 
-use super::world::{Action, Inbound, Leaf, NAMESPACES, OBJECTS, Place, SERVERS, World};
-use policy_crds::{Object, parse_all};
+use super::world::{
+    Action, Admission, Grant, Inbound, Leaf, NAMESPACES, OBJECTS, Place, SERVERS, World,
+};
+use policy_crds::{Object, ObjectKey, parse_all};
 use serde_json::{Value, json};
 
 const LINKERD: &str = "policy.linkerd.io";
@@ -13,48 +15,98 @@ pub(super) fn name(number: usize) -> String {
     format!("r{number}")
 }
 
+/// The parts of an object of a world.
+#[derive(PartialEq)]
+enum Part<'w> {
+    Pod(&'static str),
+    /// A Server: its namespace, its number, and whether it is open.
+    Server(&'static str, usize, bool),
+    Inbound(&'w Inbound),
+    Leaf(&'w Leaf),
+    Grant(&'w Grant),
+    Policy((usize, Option<usize>, bool)),
+    Authentication(&'static str),
+    Admission(&'w Admission),
+}
+
+impl Part<'_> {
+    fn object(&self) -> Object {
+        let value = match self {
+            Self::Pod(namespace) => pod(namespace),
+            Self::Server(namespace, number, open) => server(namespace, *number, *open),
+            Self::Inbound(object) => inbound(object),
+            Self::Leaf(route) => leaf(route),
+            Self::Grant(one) => grant(one),
+            Self::Policy(one) => policy(*one),
+            Self::Authentication(namespace) => authentication(namespace),
+            Self::Admission(rules) => admission(rules),
+        };
+        parse_all(&value).into_iter().next().unwrap().unwrap()
+    }
+}
+
 impl World {
     /// The objects, in an order of their own.
     pub fn objects(&self) -> Vec<Object> {
+        self.parts().iter().map(Part::object).collect()
+    }
+
+    /// The changes that make another world of this one: objects, and names of those that are gone.
+    pub(super) fn changes_to(&self, other: &Self) -> Vec<Result<Object, ObjectKey>> {
+        let (own, others) = (self.parts(), other.parts());
+        let only = |some: &[Part<'_>], rest: &[Part<'_>]| -> Vec<Object> {
+            some.iter().filter(|part| !rest.contains(part)).map(Part::object).collect()
+        };
+        let fresh = only(&others, &own);
+        let gone = only(&own, &others).into_iter().map(|object| object.meta.key);
+        let gone = gone.filter(|key| fresh.iter().all(|object| object.meta.key != *key));
+        let gone: Vec<_> = gone.map(Err).collect();
+        gone.into_iter().chain(fresh.into_iter().map(Ok)).collect()
+    }
+
+    fn parts(&self) -> Vec<Part<'_>> {
         let mut all = Vec::new();
         for namespace in NAMESPACES {
-            all.push(pod(namespace));
-            all.extend((0..SERVERS.len()).map(|number| server(namespace, number, self.open)));
+            all.push(Part::Pod(namespace));
+            let server = |number| Part::Server(namespace, number, self.open);
+            all.extend((0..SERVERS.len()).map(server));
         }
-        all.extend(self.inbound.iter().map(inbound));
-        all.extend(self.leaves.iter().map(leaf));
-        for (from, to, route, name) in &self.grants {
-            let kind = if *route { (GATEWAY, "HTTPRoute") } else { (OWN, "InboundRoute") };
-            let mut named = json!({"group": kind.0, "kind": kind.1});
-            if let Some(name) = name {
-                named["name"] = json!(self::name(*name));
-            }
-            all.push(json!({
-                "apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant",
-                // Named by what it says, so that a grant keeps its name if others go.
-                "metadata": {"name": format!("g{from}-{route}-{}", name.unwrap_or(OBJECTS)),
-                             "namespace": NAMESPACES[*to]},
-                "spec": {"from": [{"group": OWN, "kind": "InboundRoute",
-                                   "namespace": NAMESPACES[*from]}], "to": [named]},
-            }));
-        }
-        all.extend(self.policies.iter().map(|policy| self::policy(*policy)));
-        all.extend(self.authentications.iter().map(|at| authentication(NAMESPACES[*at])));
-        if let Some(admission) = &self.admission {
-            let namespaces: Vec<_> =
-                admission.namespaces.iter().map(|at| NAMESPACES[*at]).collect();
-            let ownership = if admission.strict { "Strict" } else { "InterNamespaceAllowed" };
-            let wildcards =
-                if admission.wildcards { "WildcardsAllowed" } else { "WildcardsDisallowed" };
-            all.push(json!({
-                "apiVersion": "portcullis.dev/v1alpha1", "kind": "RouteAdmissionPolicy",
-                "metadata": {"name": "default"},
-                "spec": {"namespaceOwnership": ownership, "wildcardPolicy": wildcards,
-                         "rootNamespaces": namespaces},
-            }));
-        }
-        all.iter().flat_map(parse_all).map(|object| object.unwrap()).collect()
+        all.extend(self.inbound.iter().map(Part::Inbound));
+        all.extend(self.leaves.iter().map(Part::Leaf));
+        all.extend(self.grants.iter().map(Part::Grant));
+        all.extend(self.policies.iter().copied().map(Part::Policy));
+        all.extend(self.authentications.iter().map(|at| Part::Authentication(NAMESPACES[*at])));
+        all.extend(self.admission.iter().map(Part::Admission));
+        all
     }
+}
+
+fn grant((from, to, route, name): &Grant) -> Value {
+    let kind = if *route { (GATEWAY, "HTTPRoute") } else { (OWN, "InboundRoute") };
+    let mut named = json!({"group": kind.0, "kind": kind.1});
+    if let Some(name) = name {
+        named["name"] = json!(self::name(*name));
+    }
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant",
+        // Named by what it says, so that a grant keeps its name if others go.
+        "metadata": {"name": format!("g{from}-{route}-{}", name.unwrap_or(OBJECTS)),
+                     "namespace": NAMESPACES[*to]},
+        "spec": {"from": [{"group": OWN, "kind": "InboundRoute",
+                           "namespace": NAMESPACES[*from]}], "to": [named]},
+    })
+}
+
+fn admission(rules: &Admission) -> Value {
+    let namespaces: Vec<_> = rules.namespaces.iter().map(|at| NAMESPACES[*at]).collect();
+    let ownership = if rules.strict { "Strict" } else { "InterNamespaceAllowed" };
+    let wildcards = if rules.wildcards { "WildcardsAllowed" } else { "WildcardsDisallowed" };
+    json!({
+        "apiVersion": "portcullis.dev/v1alpha1", "kind": "RouteAdmissionPolicy",
+        "metadata": {"name": "default"},
+        "spec": {"namespaceOwnership": ownership, "wildcardPolicy": wildcards,
+                 "rootNamespaces": namespaces},
+    })
 }
 
 fn pod(namespace: &str) -> Value {

@@ -19,14 +19,16 @@ pub(super) const OBJECTS: usize = 3;
 /// The namespace and name of an object, by number.
 pub(super) type Place = (usize, usize);
 
+/// A ReferenceGrant: from a namespace, to another, for HTTPRoutes instead of InboundRoutes, and for
+/// objects of one name alone.
+pub(super) type Grant = (usize, usize, bool, Option<usize>);
+
 /// A world of few objects that are often connected.
 #[derive(Clone, Debug)]
 pub struct World {
     pub(super) inbound: Vec<Inbound>,
     pub(super) leaves: Vec<Leaf>,
-    /// ReferenceGrants: from a namespace, to another, for HTTPRoutes instead of InboundRoutes, and
-    /// for objects of one name alone.
-    pub(super) grants: BTreeSet<(usize, usize, bool, Option<usize>)>,
+    pub(super) grants: BTreeSet<Grant>,
     pub(super) admission: Option<Admission>,
     /// Open Servers grant every client everything.
     pub(super) open: bool,
@@ -37,14 +39,14 @@ pub struct World {
     pub(super) authentications: BTreeSet<usize>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Admission {
     pub(super) strict: bool,
     pub(super) wildcards: bool,
     pub(super) namespaces: BTreeSet<usize>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Inbound {
     pub(super) at: Place,
     pub(super) created: usize,
@@ -58,14 +60,14 @@ pub(super) struct Inbound {
     pub(super) rules: Vec<(&'static str, Action)>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Root {
     pub(super) hosts: Vec<&'static str>,
     pub(super) target: Option<usize>,
     pub(super) mesh: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
     Servers(Vec<usize>),
     Serve,
@@ -75,7 +77,7 @@ pub(super) enum Action {
 }
 
 /// HTTPRoute `h` of a namespace.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Leaf {
     pub(super) namespace: usize,
     pub(super) valid: bool,
@@ -117,10 +119,8 @@ impl Choices<'_> {
 
 /// Returns true if a path is another or above it.
 pub(super) fn contains(above: &str, path: &str) -> bool {
-    let segments = |path: &str| -> Vec<String> {
-        path.split('/').filter(|one| !one.is_empty()).map(str::to_owned).collect()
-    };
-    segments(path).starts_with(&segments(above))
+    let mut own = path.split('/').filter(|one| !one.is_empty());
+    above.split('/').filter(|one| !one.is_empty()).all(|one| own.next() == Some(one))
 }
 
 impl World {

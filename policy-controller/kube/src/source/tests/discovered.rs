@@ -69,7 +69,7 @@ fn slice() -> Value {
 fn slices_come_in_small_pages() {
     let sizes = |configured| {
         [Kind::Pod, Kind::EndpointSlice]
-            .map(|kind| super::super::watch::page_size(kind, configured))
+            .map(|kind| super::super::pages::page_size(kind, configured))
     };
     assert_eq!([sizes(500), sizes(7)], [[500, 50], [7, 7]]);
 }

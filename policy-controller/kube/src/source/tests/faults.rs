@@ -77,6 +77,7 @@ impl Scripted {
             page_size: 5,
             idle_timeout,
             latest_versions,
+            in_use: Arc::default(),
         };
         Self { requests, shared, updates, refresh: refreshes, tasks: JoinSet::new() }
     }

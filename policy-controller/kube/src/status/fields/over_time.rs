@@ -106,6 +106,7 @@ impl Cluster {
                     uid: None,
                     conditions: vec![],
                     keep: false,
+                    provisional: false,
                     parents: vec![],
                     fields: Some(StatusFields::Delegation(state)),
                 };

@@ -31,6 +31,7 @@ fn desired(fields: StatusFields) -> DesiredStatus {
         uid: None,
         conditions: vec![],
         keep: false,
+        provisional: false,
         parents: vec![],
         fields: Some(fields),
     }

@@ -1,5 +1,7 @@
 //! Merges of desired conditions with a current status.
 
+mod attached;
+
 use super::*;
 use policy_engine::testing::key;
 
@@ -10,7 +12,15 @@ fn desired_condition(kind: &'static str, status: &'static str, reason: &str) -> 
 }
 
 fn desired(conditions: Vec<DesiredCondition>, parents: Vec<ParentStatus>) -> DesiredStatus {
-    DesiredStatus { generation: Some(7), uid: None, conditions, keep: false, parents, fields: None }
+    DesiredStatus {
+        generation: Some(7),
+        uid: None,
+        conditions,
+        keep: false,
+        provisional: false,
+        parents,
+        fields: None,
+    }
 }
 
 fn item(spec: Value, status: Value) -> Item {
@@ -136,6 +146,30 @@ fn how_far_it_was_programmed_stays_until_this_version_has_been_counted() {
 }
 
 #[test]
+fn a_count_that_is_not_complete_yet_is_no_news_unless_the_object_is_new_or_edited() {
+    let counted = |generation: i64| {
+        let mut counted = condition("Programmed", "True", "Programmed", BEFORE);
+        counted["observedGeneration"] = json!(generation);
+        let accepted = condition("Accepted", "True", "Accepted", BEFORE);
+        item(json!({}), json!({"conditions": [accepted, counted]}))
+    };
+    let conditions = vec![
+        desired_condition("Accepted", "True", "Accepted"),
+        desired_condition("Programmed", "False", "Pending"),
+    ];
+    let complete = desired(conditions, vec![]);
+    let incomplete = DesiredStatus { provisional: true, ..complete.clone() };
+    let accepted = condition("Accepted", "True", "Accepted", BEFORE);
+    let pending = condition("Programmed", "False", "Pending", NOW);
+    let news = Some(json!({"conditions": [accepted, pending]}));
+    assert_eq!(written(Kind::Server, &counted(7), &incomplete), None);
+    assert_eq!(written(Kind::Server, &counted(7), &complete), news);
+    assert_eq!(written(Kind::Server, &counted(6), &incomplete), news);
+    let first = item(json!({}), json!({"conditions": [accepted]}));
+    assert_eq!(written(Kind::Server, &first, &incomplete), news);
+}
+
+#[test]
 fn others_conditions_on_a_list_are_kept() {
     let theirs = json!({"type": "Ready", "status": "True", "lastProbeTime": BEFORE});
     let current = item(json!({}), json!({"conditions": [theirs]}));
@@ -166,7 +200,8 @@ fn a_rate_limit_says_what_it_is_about_even_if_it_is_invalid() {
 fn about(name: &str, port: Option<u16>, status: &'static str, reason: &str) -> ParentStatus {
     let server = key(Kind::Server, "ns", name);
     let conditions = vec![desired_condition("Accepted", status, reason)];
-    ParentStatus { server, section: None, port, conditions, keep: false }
+    let hostnames = Vec::new();
+    ParentStatus { server, section: None, port, conditions, keep: false, hostnames }
 }
 
 fn entry(reference: &Value, controller: &str, conditions: &[Value]) -> Value {
@@ -322,7 +357,8 @@ fn a_route_is_told_about_the_inbound_route_that_it_names() {
         "namespace": "prod"});
     let root = key(Kind::InboundRoute, "prod", "root");
     let conditions = vec![desired_condition("Accepted", "True", "Accepted")];
-    let about = ParentStatus { server: root, section: None, port: None, conditions, keep: false };
+    let (section, port, hostnames) = (None, None, Vec::new());
+    let about = ParentStatus { server: root, section, port, conditions, keep: false, hostnames };
     let route = item(json!({"parentRefs": [reference]}), Value::Null);
     let status = written(Kind::GatewayHttpRoute, &route, &desired(vec![], vec![about])).unwrap();
     assert_eq!(status["parents"][0]["parentRef"], reference);

@@ -27,6 +27,7 @@ fn accepted(object: &ObjectKey, message: &str, generation: i64) -> DesiredCondit
         status: message.is_empty(),
         reason: if message.is_empty() { Reason::Accepted } else { Reason::Invalid },
         message: message.into(),
+        hostnames: Vec::new(),
     };
     DesiredConditions {
         conditions: Arc::from([condition]),
@@ -44,7 +45,9 @@ fn table(entries: &[(&str, &str, i64)]) -> DesiredConditionTable {
 }
 
 fn plan(settings: StatusSettings) -> Plan {
-    Plan::new(Arc::new(settings))
+    let mut plan = Plan::new(Arc::new(settings));
+    plan.complete_counts(Instant::now());
+    plan
 }
 
 /// A plan for Servers that have a status; their current status is not known.
@@ -129,13 +132,13 @@ fn another_controller_of_the_same_name_is_noticed() {
     plan.observe_page(Kind::Server, &[theirs()], now + LIST_LAG);
     plan.finish_list(Kind::Server, "v1beta3", now + LIST_LAG);
     assert_eq!(
-        (names(&mut plan, now + LIST_LAG), plan.take_overwritten()),
+        (names(&mut plan, now + LIST_LAG), plan.overwritten.take()),
         (vec!["a".to_owned()], 0)
     );
     let later = now + 3 * LIST_LAG;
     plan.observe_page(Kind::Server, &[theirs()], later);
     plan.finish_list(Kind::Server, "v1beta3", later);
-    assert_eq!((names(&mut plan, later), plan.take_overwritten()), (vec!["a".to_owned()], 1));
+    assert_eq!((names(&mut plan, later), plan.overwritten.take()), (vec!["a".to_owned()], 1));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -72,13 +72,25 @@ pub(super) async fn connect(
     roots: &RootCertStore,
     protocol: &[u8],
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    connect_from([127, 0, 0, 1], address, roots, protocol).await
+}
+
+/// A connection of a client at another address of loopback.
+pub(super) async fn connect_from(
+    source: [u8; 4],
+    address: SocketAddr,
+    roots: &RootCertStore,
+    protocol: &[u8],
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots.clone())
         .with_no_client_auth();
     config.alpn_protocols = vec![protocol.to_vec()];
-    let stream = TcpStream::connect(address).await?;
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from((source, 0)))?;
+    let stream = socket.connect(address).await?;
     let name = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
@@ -86,7 +98,10 @@ pub(super) async fn connect(
 type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
 
 pub(super) async fn http1(address: SocketAddr, roots: &RootCertStore) -> Sender {
-    let stream = connect(address, roots, b"http/1.1").await.unwrap();
+    http1_over(connect(address, roots, b"http/1.1").await.unwrap()).await
+}
+
+pub(super) async fn http1_over(stream: TlsStream<TcpStream>) -> Sender {
     let (sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);

@@ -101,6 +101,37 @@ fn changes_of_nothing_that_is_judged() {
 }
 
 #[test]
+fn an_annotation_that_nothing_reads_is_remarked_on_where_an_update_adds_it() {
+    let (server, broken) = (object(Kind::Server, "{podSelector: {}, port: 1}"), BROKEN);
+    let added = json!({"config.linkerd.io/default-inbound-polcy": "deny"});
+    let (grant, broken) = (object(Kind::AuthorizationPolicy, "{}"), object(Kind::Server, broken));
+    let deny = json!({"config.linkerd.io/default-inbound-policy": "deny"});
+    let namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}".to_owned();
+    for (old, annotations, said) in [
+        (&server, &deny, "nothing reads it on a Server"),
+        (&broken, &deny, "nothing reads it on a Server"),
+        (&grant, &deny, "nothing reads it on a AuthorizationPolicy"),
+        (&namespace, &added, "nothing reads this annotation"),
+    ] {
+        let new = with(old, "/metadata/annotations", annotations.clone());
+        let found = verdict(&review("UPDATE", &new, &value(old)));
+        assert!(found.starts_with("sound: ") && found.contains(said), "{old}: {found}");
+        assert_eq!(verdict(&review("UPDATE", &new, &new)), "passed", "{old}");
+    }
+}
+
+#[test]
+fn a_server_whose_labels_alone_change_is_reviewed_and_never_denied() {
+    let new_labels = json!({"team": "a"});
+    for (spec, expected) in [("{podSelector: {}, port: 1}", "sound"), (BROKEN, "passed")] {
+        let old = object(Kind::Server, spec);
+        let new = with(&old, "/metadata/labels", new_labels.clone());
+        let found = verdict(&review("UPDATE", &new, &value(&old)));
+        assert!(found.starts_with(expected), "{spec}: {found}");
+    }
+}
+
+#[test]
 fn operations_and_subresources_that_change_no_object() {
     let broken = value(&object(Kind::Server, BROKEN));
     for operation in ["DELETE", "CONNECT", ""] {
@@ -185,12 +216,14 @@ fn a_namespace_with_a_mistyped_injection_annotation_gets_a_warning() {
     assert_eq!(created(&mistyped), expected);
     assert_eq!(updated(&namespace(""), &mistyped), expected, "added later");
     assert_eq!(updated(&mistyped, &mistyped), "passed", "the warning came with the first write");
-    let unread = namespace("linkerd.io/inject: enable");
+    let unread = namespace("portcullis.dev/inject: enable");
     let expected = format!(
         "sound: {}: unknown value `enable`; did you mean `enabled`?",
-        field("linkerd.io/inject")
+        field("portcullis.dev/inject")
     );
     assert_eq!(created(&unread), expected);
+    let linkerds = namespace("linkerd.io/inject: ingress");
+    assert_eq!(created(&linkerds), "sound", "it asks Linkerd's injector");
     assert_eq!(created(&namespace("portcullis.dev/inject: enabled")), "sound");
 }
 
@@ -213,12 +246,12 @@ fn a_namespace_is_told_of_a_list_that_cannot_be_read_and_of_settings_that_are_le
     assert_eq!(created(&list("metrics,8080,9000-9010")), "sound");
     for name in ["config.linkerd.io/proxy-await", "config.alpha.linkerd.io/anything"] {
         let [off, on] = ["disabled", "enabled"]
-            .map(|asks| namespace(&format!("linkerd.io/inject: {asks}, {name}: enabled")));
+            .map(|asks| namespace(&format!("portcullis.dev/inject: {asks}, {name}: enabled")));
         let expected = format!(
             "sound: metadata.annotations[\"{name}\"]: has no effect on the sidecars of Portcullis"
         );
         assert_eq!(created(&on), expected);
-        assert_eq!(updated(&namespace("linkerd.io/inject: enabled"), &on), expected);
+        assert_eq!(updated(&namespace("portcullis.dev/inject: enabled"), &on), expected);
         assert_eq!(created(&off), "sound", "there are none");
         assert_eq!(updated(&on, &on), "passed", "the warning came with the first write");
     }

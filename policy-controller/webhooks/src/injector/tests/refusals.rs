@@ -1,7 +1,9 @@
 //! Pods that are not injected, and pods that are refused.
 
-use super::{asks, refused, shop, skipped, value};
-use crate::injector::{MissingSidecar, PodFacts, Settings, SkipReason, Trust, missing_sidecar};
+use super::{asks, injected, refused, settings, shop, skipped, value};
+use crate::injector::{
+    ENFORCE_LABEL, MissingSidecar, PodFacts, Settings, SkipReason, Trust, missing_sidecar,
+};
 use serde_json::{Value, json};
 
 fn pod(metadata: &str, spec: &str) -> Value {
@@ -25,6 +27,18 @@ fn who_does_not_ask_gets_none_and_is_told_nothing() {
     assert_eq!(skipped(&plain("{}"), &shop("{linkerd.io/inject: disabled}")), (no, none()));
 }
 
+/// An affinity with two terms that require these operating systems.
+fn nodes(one: &str, other: &str) -> String {
+    let term = |os: &str| {
+        format!("{{matchExpressions: [{{key: kubernetes.io/os, operator: In, values: [{os}]}}]}}")
+    };
+    format!(
+        "{{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{}, {}]}}}}}}",
+        term(one),
+        term(other)
+    )
+}
+
 #[test]
 fn what_cannot_have_a_sidecar_is_left_as_it_is_with_a_warning() {
     let container = "containers: [{name: web}]";
@@ -36,6 +50,11 @@ fn what_cannot_have_a_sidecar_is_left_as_it_is_with_a_warning() {
         ),
         (
             format!("{{{container}, os: {{name: windows}}}}"),
+            SkipReason::Windows,
+            "the pod's os is windows, the sidecar runs on Linux",
+        ),
+        (
+            format!("{{{container}, affinity: {}}}", nodes("windows", "windows")),
             SkipReason::Windows,
             "the pod's os is windows, the sidecar runs on Linux",
         ),
@@ -53,8 +72,30 @@ fn what_cannot_have_a_sidecar_is_left_as_it_is_with_a_warning() {
         let warning = format!("no sidecar was injected: {words}");
         assert_eq!(skipped(&pod("{name: web}", &spec), &asks()), (reason, vec![warning]), "{spec}");
     }
+    // It may run on Linux.
+    let either =
+        pod("{name: web}", &format!("{{{container}, affinity: {}}}", nodes("windows", "linux")));
+    injected(&either, &asks(), &settings(true));
     let mirror = plain("{kubernetes.io/config.mirror: x}");
     assert_eq!(skipped(&mirror, &asks()).0, SkipReason::Static);
+}
+
+#[test]
+fn a_level_of_pod_security_that_refuses_sidecars_is_warned_of() {
+    let warnings = |level: &str| {
+        let mut around = asks();
+        around.labels.insert(ENFORCE_LABEL.to_owned(), level.to_owned());
+        injected(&plain("{}"), &around, &settings(true)).1
+    };
+    for level in ["baseline", "restricted"] {
+        let expected = format!(
+            "namespace shop enforces Pod Security `{level}`, which refuses every injected pod: its init \
+             container needs NET_ADMIN and NET_RAW; `pod-security.kubernetes.io/enforce: privileged` admits \
+             it"
+        );
+        assert_eq!(warnings(level), [expected]);
+    }
+    assert_eq!(warnings("privileged"), none());
 }
 
 #[test]

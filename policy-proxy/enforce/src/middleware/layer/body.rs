@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use policy_core::{Denial, Denied};
+use policy_core::{DecisionId, Denial, Denied};
 use policy_tls::peer::Peer;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -60,6 +60,11 @@ impl OpenRequest for Watch {
         None
     }
 
+    /// The layer keeps no record: no tool can ask it.
+    fn refusal(&self) -> Option<DecisionId> {
+        None
+    }
+
     /// Counts the whole response; the layer does not see its body.
     fn begun<B>(&mut self, response: &Response<B>, _: Instant, _: Duration) {
         let Some((mut exchange, policy)) = self.counted.take() else { return };
@@ -96,9 +101,9 @@ impl Watch {
         let (at, port) = (SystemTime::now(), self.handle.port());
         let decision = Err(Denial { reason: Denied::Revoked, route: None });
         let (method, path) = (self.snapshot.method(), self.snapshot.target());
-        let line = RequestLine { method, path, canonical: false };
-        let decided = DecisionInfo { at, port, peer, policy: None, decision };
-        self.notices.log(&decided, Some(line), Instant::now());
+        let line = RequestLine { method, host: self.snapshot.authority(), path, canonical: false };
+        let mut decided = DecisionInfo { at, port, peer, policy: None, decision, id: None };
+        self.notices.log(&mut decided, Some(line), Instant::now());
     }
 }
 

@@ -7,11 +7,10 @@
 //! while any other client floods the sidecar.
 
 use super::rate::{Rate, SECOND};
-use policy_core::{Denied, Identity, fold_mapped};
-use policy_tls::peer::Peer;
+use crate::record::client_key::ClientKey;
+use policy_core::Denied;
 use std::collections::HashMap;
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
@@ -28,15 +27,6 @@ const REPEAT_LINES: usize = 2;
 const KINDS: usize = 256;
 const ANONYMOUS_KINDS: usize = 128;
 const KINDS_PER_CLIENT: usize = 16;
-
-/// Key that decisions are aggregated by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum ClientKey {
-    /// A client with this identity.
-    Identity(Identity),
-    /// The /24 or /64 of an address without an identity, by its first address.
-    Network(IpAddr),
-}
 
 /// Kind of a client's decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,44 +92,6 @@ struct CountedKind {
     since: Instant,
     more: u64,
     last: IpAddr,
-}
-
-impl ClientKey {
-    /// Returns the key of a client.
-    pub(super) fn of(peer: &Peer) -> Self {
-        match peer.identity() {
-            Some(identity) => Self::Identity(identity.clone()),
-            None => Self::Network(network(peer.ip())),
-        }
-    }
-
-    fn is_anonymous(&self) -> bool {
-        matches!(self, Self::Network(_))
-    }
-}
-
-/// Returns the first address of the /24 or /64.
-fn network(address: IpAddr) -> IpAddr {
-    match fold_mapped(address) {
-        IpAddr::V4(address) => {
-            let [a, b, c, _] = address.octets();
-            Ipv4Addr::new(a, b, c, 0).into()
-        }
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-    }
-}
-
-impl fmt::Display for ClientKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Identity(identity) => f.write_str(identity.as_str()),
-            Self::Network(first @ IpAddr::V4(_)) => write!(f, "{first}/24"),
-            Self::Network(first @ IpAddr::V6(_)) => write!(f, "{first}/64"),
-        }
-    }
 }
 
 impl Digest {

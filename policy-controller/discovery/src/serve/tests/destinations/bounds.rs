@@ -1,7 +1,8 @@
 //! Bounds of what clients can take.
 
 use super::{Answer, Ask, Client, WEB, begin, end_of, harness, lookup, service};
-use crate::serve::ServeConfig;
+use crate::serve::{AuthzConfig, ServeConfig};
+use crate::testing::mesh::{Mesh, OWN, SUFFIX};
 use crate::testing::{Harness, QUIET, soon};
 use policy_core::WorkloadKey;
 use policy_core::destination::Destination;
@@ -37,9 +38,10 @@ async fn lookups_over_the_bound_are_refused_and_the_others_go_on() {
 #[tokio::test]
 async fn lookups_of_all_streams_of_a_client_are_bounded_together() {
     let config = ServeConfig { max_lookups_per_peer: 3, ..ServeConfig::default() };
-    let harness = Harness::with(config).await;
-    harness.index.pod("web-0", &[]);
-    let (mut one, mut other) = (Client::open(&harness).await, Client::open(&harness).await);
+    let mesh = Mesh::made(AuthzConfig::default(), config, |server, _| server).await;
+    let own = mesh.channel(OWN).await;
+    let open = || Client::raw(own.clone(), vec![begin("ns:web-0")]);
+    let (mut one, mut other) = (open().await.unwrap(), open().await.unwrap());
     one.first(1, "10.1.0.1:80").await;
     one.first(2, "10.1.0.2:80").await;
     other.first(1, "10.1.0.1:80").await;
@@ -48,6 +50,15 @@ async fn lookups_of_all_streams_of_a_client_are_bounded_together() {
     let Answer::Refused(refused) = refused else { panic!("not refused: {refused:?}") };
     let reason = "3 lookups of this client, the most allowed";
     assert_eq!((id, refused.reason.as_str()), (2, reason));
+    // Another identity has lookups of its own, at the same address.
+    let second = format!("second.ns.{SUFFIX}");
+    let pod = mesh.index.pod("second-0", &[]);
+    mesh.index.change(&pod, |state| state.identity = second.as_str().into());
+    let channel = mesh.channel(&second).await;
+    let mut second = Client::raw(channel, vec![begin("ns:second-0")]).await.unwrap();
+    for (id, address) in [(1, WEB), (2, "10.1.0.2:80"), (3, "10.1.0.3:80")] {
+        assert_eq!(second.first(id, address).await, Destination::Unknown);
+    }
     one.say(Ask::Release(Release { id: 1 })).await;
     assert!(matches!(one.next().await, (1, Answer::Released(_))));
     assert_eq!(other.first(3, WEB).await, Destination::Unknown);
@@ -80,6 +91,8 @@ async fn a_client_that_asks_and_does_not_read_is_not_read_either() {
     while let Ok(Ok(())) = tokio::time::timeout(QUIET, progress.changed()).await {}
     assert!(*progress.borrow() < PAIRS, "everything was read");
     assert!(harness.index.destinations.followers(WEB, DestinationScope::All) <= 8);
+    let mut other = Client::open(&harness).await;
+    assert_eq!(other.first(1, "10.1.0.9:80").await, Destination::Unknown, "it is served");
     let mut released = 0;
     while released < PAIRS {
         let message = soon(responses.message()).await.unwrap().unwrap();

@@ -30,6 +30,33 @@ fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
 }
 
 #[test]
+fn what_a_new_leader_counts_is_provisional_until_its_clients_had_time_to_connect() {
+    let now = Instant::now();
+    let mut plan = plan_of_one(now);
+    of_two(&mut plan, Some(1), now);
+    let first = job(&mut plan, now).unwrap();
+    plan.done(&first, &Outcome::Unchanged, now);
+    // All of them are there: nothing to write but what the status has.
+    let mut connected = plan_of_one(now);
+    of_two(&mut connected, Some(2), now);
+    assert!(!job(&mut connected, now).unwrap().desired.provisional);
+    // One is not there in the end: the same count is news now.
+    let later = now + COUNTS_INCOMPLETE;
+    assert!(job(&mut plan, later).is_none());
+    plan.complete_counts(later);
+    let last = job(&mut plan, later).unwrap();
+    assert_eq!((first.desired.provisional, last.desired.provisional), (true, false));
+}
+
+fn plan_of_one(now: Instant) -> Plan {
+    let mut plan = Plan::new(Arc::new(StatusSettings::default()));
+    plan.update(table(&[("a", "", 1)]), Arc::default(), now);
+    plan.set_support(Kind::Server, StatusSupport::Status("v1beta3"), now);
+    plan.finish_list(Kind::Server, "v1beta3", now);
+    plan
+}
+
+#[test]
 fn what_gets_worse_is_told_at_once_and_what_gets_better_once_it_is_quiet() {
     let mut now = Instant::now();
     let mut plan = listed(&[("a", "", 1)], now);

@@ -3,6 +3,8 @@
 #![allow(clippy::arithmetic_side_effects, reason = "tests")]
 
 use super::*;
+use policy_core::Identity;
+use policy_tls::peer::Peer;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 

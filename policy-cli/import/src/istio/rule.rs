@@ -1,0 +1,210 @@
+//! AuthorizationPolicies: rules that allow and deny.
+
+use super::operation::{IstioOperation, RuleEffect, operation};
+use super::policy::IstioPolicy;
+use super::source::{clients, identities};
+use crate::file::SourceNode;
+use crate::mesh::{
+    ClientCondition, DeniedClients, IdentityCondition, MeshDenial, MeshGrant, MeshPolicies,
+    NamedClients, NetworkCondition,
+};
+use crate::report::Fidelity;
+use policy_crds::quote;
+
+/// Reads an AuthorizationPolicy.
+///
+/// # Errors
+/// It has another form than its definition says.
+pub(super) fn read(
+    policy: &IstioPolicy<'_>,
+    spec: Option<&SourceNode<'_>>,
+    policies: &mut MeshPolicies,
+) -> Result<(), String> {
+    let action = spec.and_then(|spec| spec.get("action"));
+    let action_text = action.as_ref().map(|it| it.text()).transpose()?.unwrap_or("ALLOW");
+    let rules = match spec {
+        Some(spec) => spec.list_of("rules")?,
+        None => Vec::new(),
+    };
+    match action_text {
+        "ALLOW" => {
+            let row = policies.row(policy.object.place(), &policy.subject);
+            policies.closures.push((row, policy.selection.clone()));
+            policies.closed_namespaces.extend(policy.whole_namespace.clone());
+            for (number, rule) in (1_usize..).zip(&rules) {
+                let row = policies.row(rule.place(), &format!("{} rule {number}", policy.subject));
+                if let Err(reason) = allow(policy, rule, row, policies)? {
+                    policies.worsen(row, Fidelity::Omitted, &reason);
+                }
+            }
+            Ok(())
+        }
+        "DENY" => {
+            for (number, rule) in (1_usize..).zip(&rules) {
+                let row = policies.row(rule.place(), &format!("{} rule {number}", policy.subject));
+                deny(policy, rule, row, policies)?;
+            }
+            if rules.is_empty() {
+                let row = policies.row(policy.object.place(), &policy.subject);
+                policies.worsen(row, Fidelity::Exact, "without rules it denies nothing");
+            }
+            Ok(())
+        }
+        "CUSTOM" => {
+            policy.withhold(policies, "what another service decides cannot be said");
+            Ok(())
+        }
+        "AUDIT" => {
+            policies.omit(policy.object.place(), &policy.subject, "it decides nothing");
+            Ok(())
+        }
+        other => {
+            let node = action.unwrap_or_else(|| policy.object.clone());
+            let allowed = "`ALLOW`, `DENY`, `AUDIT` and `CUSTOM` are allowed";
+            Err(node.error(format!("{}: {allowed}", quote(other))))
+        }
+    }
+}
+
+/// The sources of a rule, one of which is enough: each a node, or none where anybody is meant.
+fn parts<'a>(rule: &SourceNode<'a>, list: &str, part: &str) -> Result<Vec<SourceNode<'a>>, String> {
+    rule.list_of(list)?.iter().map(|node| node.require(part)).collect()
+}
+
+/// Adds the grants of a rule; or the reason why there is none.
+fn allow(
+    policy: &IstioPolicy<'_>,
+    rule: &SourceNode<'_>,
+    row: usize,
+    policies: &mut MeshPolicies,
+) -> Result<Result<(), String>, String> {
+    rule.entries()?;
+    if let Some((_, message)) = rule.unknown(&["from", "to"]) {
+        return Ok(Err(message));
+    }
+    let mut senders = Vec::new();
+    for source in parts(rule, "from", "source")? {
+        match clients(&source, &policy.trust_domain)? {
+            Ok(clients) => senders.push(clients),
+            Err(reason) => lost(policies, row, &reason),
+        }
+    }
+    let mut operations: Vec<IstioOperation> = Vec::new();
+    for node in parts(rule, "to", "operation")? {
+        match operation(&node, RuleEffect::Allow)? {
+            Ok(found) => operations.push(found),
+            Err(reason) => lost(policies, row, &reason),
+        }
+    }
+    // Without a list anybody may send anything; a list that cannot be said is none.
+    if rule.list_of("from")?.is_empty() {
+        senders.push(ClientCondition::anyone());
+    }
+    if rule.list_of("to")?.is_empty() {
+        operations.push((None, None));
+    }
+    if senders.is_empty() || operations.is_empty() {
+        return Ok(Err("nothing of it is granted".to_owned()));
+    }
+    for clients in united(senders) {
+        for (ports, requests) in &operations {
+            policies.grants.push(MeshGrant {
+                row,
+                name: policy.name.clone(),
+                selection: policy.selection.clone(),
+                ports: ports.clone(),
+                clients: clients.clone(),
+                requests: requests.clone(),
+            });
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn lost(policies: &mut MeshPolicies, row: usize, reason: &str) {
+    policies.worsen(row, Fidelity::Narrower, reason);
+}
+
+/// Alternatives with names alone as one.
+fn united(senders: Vec<ClientCondition>) -> Vec<ClientCondition> {
+    let mut names = NamedClients::default();
+    let mut all = Vec::new();
+    for clients in senders {
+        match (clients.identity, clients.networks) {
+            (IdentityCondition::Named(more), NetworkCondition::Anywhere) => {
+                names.accounts.extend(more.accounts);
+                names.namespaces.extend(more.namespaces);
+            }
+            (identity, networks) => all.push(ClientCondition { identity, networks }),
+        }
+    }
+    if !names.is_empty() {
+        all.push(ClientCondition::with(IdentityCondition::Named(names)));
+    }
+    all
+}
+
+/// Adds the denials of a rule. A part that cannot be said is of everything.
+fn deny(
+    policy: &IstioPolicy<'_>,
+    rule: &SourceNode<'_>,
+    row: usize,
+    policies: &mut MeshPolicies,
+) -> Result<(), String> {
+    rule.entries()?;
+    if let Some((_, message)) = rule.unknown(&["from", "to"]) {
+        lost(policies, row, &format!("{message}: denied under any condition"));
+    }
+    let mut senders = Vec::new();
+    for source in parts(rule, "from", "source")? {
+        senders.push(match denied(&source, &policy.trust_domain)? {
+            Ok(clients) => clients,
+            Err(reason) => {
+                lost(policies, row, &format!("{reason}: denied from everybody"));
+                DeniedClients::All
+            }
+        });
+    }
+    if senders.is_empty() {
+        senders.push(DeniedClients::All);
+    }
+    let mut operations: Vec<IstioOperation> = Vec::new();
+    for node in parts(rule, "to", "operation")? {
+        operations.push(match operation(&node, RuleEffect::Deny)? {
+            Ok(found) => found,
+            Err(reason) => {
+                lost(policies, row, &format!("{reason}: every request is denied"));
+                (None, None)
+            }
+        });
+    }
+    if operations.is_empty() {
+        operations.push((None, None));
+    }
+    for clients in &senders {
+        for (ports, requests) in &operations {
+            policies.denials.push(MeshDenial {
+                row,
+                selection: policy.selection.clone(),
+                ports: ports.clone(),
+                clients: clients.clone(),
+                requests: requests.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The clients that a source of a denial is about. `notPrincipals` and `notNamespaces` are about all others.
+fn denied(
+    source: &SourceNode<'_>,
+    trust_domain: &str,
+) -> Result<Result<DeniedClients, String>, String> {
+    let keys: Vec<&str> = source.entries()?.into_iter().map(|(key, _)| key).collect();
+    let (inverse, positive) = match keys[..] {
+        ["notPrincipals"] => ("notPrincipals", "principals"),
+        ["notNamespaces"] => ("notNamespaces", "namespaces"),
+        _ => return Ok(clients(source, trust_domain)?.map(DeniedClients::These)),
+    };
+    Ok(identities(positive, &source.texts_of(inverse)?, trust_domain).map(DeniedClients::AllBut))
+}

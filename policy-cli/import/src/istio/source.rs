@@ -1,0 +1,114 @@
+//! Sources of rules: who sends.
+
+use crate::file::SourceNode;
+use crate::mesh::{ClientCondition, IdentityCondition, NamedClients, NetworkCondition};
+use policy_crds::quote;
+
+/// The fields that are translated.
+const FIELDS: &[&str] = &["principals", "namespaces", "ipBlocks", "notIpBlocks"];
+
+/// The clients of a source, all of whose fields must hold; or why they cannot be said.
+///
+/// # Errors
+/// It has another form than its definition says.
+pub(super) fn clients(
+    source: &SourceNode<'_>,
+    trust_domain: &str,
+) -> Result<Result<ClientCondition, String>, String> {
+    source.entries()?;
+    if let Some((_, message)) = source.unknown(FIELDS) {
+        return Ok(Err(message));
+    }
+    let mut identity = IdentityCondition::Anyone;
+    for field in ["principals", "namespaces"] {
+        let texts = source.texts_of(field)?;
+        if texts.is_empty() {
+            continue;
+        }
+        match identities(field, &texts, trust_domain) {
+            Ok(own) => match identity.met(&own) {
+                Some(both) => identity = both,
+                None => return Ok(Err("no client has all of its fields".to_owned())),
+            },
+            Err(reason) => return Ok(Err(reason)),
+        }
+    }
+    let blocks = source.texts_of("ipBlocks")?;
+    let except = source.texts_of("notIpBlocks")?;
+    let networks = match (blocks.is_empty(), except.is_empty()) {
+        (true, true) => NetworkCondition::Anywhere,
+        (false, true) => NetworkCondition::Listed(
+            blocks.into_iter().map(|block| (network(block), Vec::new())).collect(),
+        ),
+        (_, false) => return Ok(Err("`notIpBlocks`: use `ipBlocks` of what is meant".to_owned())),
+    };
+    Ok(Ok(ClientCondition { identity, networks }))
+}
+
+/// An address as a network.
+fn network(text: &str) -> String {
+    match (text.contains('/'), text.contains(':')) {
+        (true, _) => text.to_owned(),
+        (false, true) => format!("{text}/128"),
+        (false, false) => format!("{text}/32"),
+    }
+}
+
+/// The identities that a field lists, one of which is enough; or why they cannot be said.
+pub(super) fn identities(
+    field: &str,
+    texts: &[&str],
+    trust_domain: &str,
+) -> Result<IdentityCondition, String> {
+    let read = |text: &str, clients: &mut NamedClients| match field {
+        "principals" => principal(text, trust_domain, clients),
+        _ => namespace(text, clients),
+    };
+    let mut clients = NamedClients::default();
+    for text in texts {
+        match read(text, &mut clients) {
+            // Any verified identity: the others of the list add nothing.
+            Some(true) => return Ok(IdentityCondition::Verified),
+            Some(false) => {}
+            None => return Err(format!("{} names nobody here", quote(text))),
+        }
+    }
+    Ok(IdentityCondition::Named(clients))
+}
+
+/// Adds the ServiceAccount or the namespace of a principal; true: any is meant. `None`: neither, such as one of
+/// another trust domain, whose ServiceAccounts are not those of this cluster.
+fn principal(text: &str, trust_domain: &str, clients: &mut NamedClients) -> Option<bool> {
+    if text == "*" {
+        return Some(true);
+    }
+    match text.split('/').collect::<Vec<_>>()[..] {
+        [domain, "ns", namespace, "sa", "*"] if domain == trust_domain && is_plain(namespace) => {
+            clients.namespaces.insert(namespace.to_owned());
+        }
+        [domain, "ns", namespace, "*"] if domain == trust_domain && is_plain(namespace) => {
+            clients.namespaces.insert(namespace.to_owned());
+        }
+        [domain, "ns", namespace, "sa", name]
+            if domain == trust_domain && is_plain(namespace) && is_plain(name) =>
+        {
+            clients.accounts.insert((namespace.to_owned(), name.to_owned()));
+        }
+        _ => return None,
+    }
+    Some(false)
+}
+
+fn namespace(text: &str, clients: &mut NamedClients) -> Option<bool> {
+    if text == "*" {
+        return Some(true);
+    }
+    is_plain(text).then(|| {
+        clients.namespaces.insert(text.to_owned());
+        false
+    })
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && !text.contains('*')
+}

@@ -1,0 +1,126 @@
+//! Grants that the client misses, with the condition that fails.
+
+use super::cause::{CauseFinder, FAR, Ranked};
+use policy_core::explain::GrantEvaluation;
+use policy_core::{IdentityMatch, Predicate, Requirement, Source};
+use policy_engine::findings::{Finding, FindingKind};
+
+impl CauseFinder<'_> {
+    /// The condition of a grant that fails, as a cause.
+    pub(super) fn near_miss(&self, grant: &GrantEvaluation) -> Option<Ranked> {
+        let failed = grant.failed.as_ref()?;
+        let Some(condition) = &failed.condition else {
+            let summary = format!("{} holds for nobody", grant.source);
+            return Some((FAR, self.by_source(&grant.source, summary)));
+        };
+        let through = match condition.source == grant.source {
+            true => String::new(),
+            false => format!(" (set by {})", condition.source),
+        };
+        let (hint, is_identity) = match &condition.test {
+            Predicate::Identity(names) => (self.hint(names), true),
+            Predicate::Network(_)
+            | Predicate::MeshTls
+            | Predicate::TlsPassthrough
+            | Predicate::Segment(_) => ("", false),
+        };
+        let mut summary = format!(
+            "{} asks for {}{through}; the client has {}{hint}",
+            grant.source,
+            condition_words(&condition.test),
+            self.client_value(&condition.test, &failed.client)
+        );
+        let known = self.finding_about(&[&grant.source, &condition.source]).filter(|_| is_identity);
+        if let Some(finding) = known {
+            summary = format!("{summary}; {}: {}", finding.object, finding.message);
+        }
+        let identified = self.judged.client.identity.is_some();
+        let rank = if grant.failures > 1 {
+            FAR
+        } else if known.is_some() || !hint.is_empty() {
+            2
+        } else if self.conditions_of(grant) > 1 {
+            // All others are met.
+            3
+        } else if is_identity == identified {
+            4
+        } else {
+            5
+        };
+        Some((rank, self.by_source(&condition.source, summary)))
+    }
+
+    /// The client's value in words; an address that nobody stated is called so.
+    fn client_value(&self, test: &Predicate, value: &str) -> String {
+        match (test, self.judged.client.stated) {
+            (Predicate::Network(_), false) => {
+                format!("{value}, which is assumed and --address replaces")
+            }
+            (_, _) => value.to_owned(),
+        }
+    }
+
+    /// Number of conditions of a grant that a default policy does not make.
+    fn conditions_of(&self, grant: &GrantEvaluation) -> usize {
+        if matches!(grant.source, Source::Default(_)) {
+            return 1;
+        }
+        let policy = &self.judged.policy;
+        let of_routes = policy.routes.routes.iter().flat_map(|route| route.authorizations.iter());
+        let mut all = policy.authorizations.iter().chain(of_routes);
+        let own = all.find(|own| own.source == grant.source);
+        own.map_or(0, |own| match &own.requirement {
+            Requirement::Nothing => 0,
+            Requirement::All(conditions) => conditions.len(),
+        })
+    }
+
+    /// A remark where a name differs from the client's in its namespace or trust domain alone.
+    fn hint(&self, names: &[IdentityMatch]) -> &'static str {
+        let Some(own) = &self.judged.client.identity else { return "" };
+        let own: Vec<&str> = own.as_str().split('.').collect();
+        let alike = names.iter().find_map(|name| {
+            let IdentityMatch::Exact(name) = name else { return None };
+            let other: Vec<&str> = name.split('.').collect();
+            let account = own.first() == other.first();
+            let namespace = own.get(1) == other.get(1);
+            match (account, namespace) {
+                (true, true) => Some("; only what follows the namespace differs"),
+                (true, false) => Some("; it is the account of another namespace"),
+                (false, _) => None,
+            }
+        });
+        alike.unwrap_or_default()
+    }
+
+    /// A finding about the clients that one of these objects names.
+    fn finding_about(&self, sources: &[&Source]) -> Option<&Finding> {
+        self.findings.iter().find(|finding| {
+            let about_clients = matches!(
+                finding.kind,
+                FindingKind::ClientMissing
+                    | FindingKind::ForeignClientMissing
+                    | FindingKind::ForeignIdentity
+            );
+            // Manifests that declare no accounts leave them to others.
+            let is_sure = self.inventory.cluster.is_some()
+                || finding.kind == FindingKind::ForeignIdentity
+                || finding.message.ends_with(" meant?");
+            let object = finding.object.to_ref();
+            about_clients
+                && is_sure
+                && sources
+                    .iter()
+                    .any(|source| matches!(source, Source::Object(own) if *own == object))
+        })
+    }
+}
+
+/// A condition in words that follow "asks for".
+pub(super) fn condition_words(test: &Predicate) -> String {
+    let words = test.to_string();
+    match words.strip_prefix("from ") {
+        Some(networks) => format!("an address in {networks}"),
+        None => words,
+    }
+}

@@ -1,0 +1,85 @@
+//! Objects that seem to be about a port and do not count for it: invalid policies, policies of another
+//! namespace, routes that name its Server and are not on it.
+
+use super::cause::{CauseFinder, Ranked};
+use policy_core::Owner;
+use policy_crds::resource::{PolicyTarget, ServerRef};
+use policy_crds::{Body, Kind, ObjectKey, Resource};
+use policy_engine::findings::Finding;
+use std::sync::Arc;
+
+/// The causes that such objects are, each with its rank.
+pub(super) fn causes(finder: &CauseFinder<'_>) -> Vec<Ranked> {
+    let routes = route_beside(finder).map(|finding| {
+        let key = &finding.object;
+        let summary = format!("{key} is not on this port: {}", finding.message);
+        (2, finder.by(key, &finding.field, summary))
+    });
+    let mut causes: Vec<Ranked> = routes.into_iter().collect();
+    let objects = finder.inventory.compiled.objects.iter();
+    let policies = objects.filter(|object| {
+        matches!(object.meta.key.kind, Kind::AuthorizationPolicy | Kind::ServerAuthorization)
+    });
+    for object in policies {
+        let key = &object.meta.key;
+        let is_own = key.namespace == finder.workload.namespace;
+        causes.extend(match is_own {
+            true => invalid(finder, key),
+            false => foreign(finder, key, &object.body),
+        });
+    }
+    causes
+}
+
+/// A finding about a route that names the port's Server and is not on it.
+pub(super) fn route_beside<'a>(finder: &CauseFinder<'a>) -> Option<&'a Finding> {
+    let Owner::Server(server) = &finder.judged.policy.owner else { return None };
+    let named = format!("{server} ");
+    finder.findings.iter().find(|finding| {
+        Kind::attached().any(|kind| kind == finding.object.kind)
+            && finding.field.starts_with("spec.parentRefs")
+            && finding.message.contains(&named)
+    })
+}
+
+/// A policy of the workload's namespace that nobody can read.
+fn invalid(finder: &CauseFinder<'_>, key: &ObjectKey) -> Option<Ranked> {
+    let withheld = finder.judged.explanation.iter().flat_map(|one| &one.withheld);
+    let is_known = withheld.into_iter().any(|one| one.source == key.to_ref());
+    let (field, error) = finder.error_of(key).filter(|_| !is_known)?;
+    let summary = format!("{key} is invalid, and grants nothing: {error}");
+    Some((4, finder.by(key, &field, summary)))
+}
+
+/// A policy of another namespace that names what is in the workload's namespace alone.
+fn foreign(finder: &CauseFinder<'_>, key: &ObjectKey, body: &Body) -> Option<Ranked> {
+    let (kind, name) = match body {
+        Body::Valid(Resource::AuthorizationPolicy(policy)) => match &policy.target {
+            PolicyTarget::Server(name) => (Kind::Server, name),
+            PolicyTarget::Route { kind, name } => (*kind, name),
+            PolicyTarget::Namespace => return None,
+        },
+        Body::Valid(Resource::ServerAuthorization(policy)) => match &policy.server {
+            ServerRef::Name(name) => (Kind::Server, name),
+            ServerRef::Labels(_) => return None,
+        },
+        Body::Valid(_) | Body::Invalid(_) => return None,
+    };
+    let at =
+        |namespace: &Arc<str>| ObjectKey { kind, namespace: namespace.clone(), name: name.clone() };
+    let (wanted, own) = (at(&key.namespace), at(&finder.workload.namespace));
+    let route = finder.judged.explanation.as_ref().and_then(|one| one.route.as_ref());
+    let is_route = route.is_some_and(|route| route.chain().iter().any(|one| *one == own.to_ref()));
+    let is_owner = match &finder.judged.policy.owner {
+        Owner::Server(server) => *server == own.to_ref(),
+        Owner::Default(_) => false,
+    };
+    if finder.inventory.object(&wanted).is_some() || !(is_owner || is_route) {
+        return None;
+    }
+    let summary = format!(
+        "{key} names {wanted}, which does not exist: a policy is about objects of its own namespace, and \
+         {own} is in another"
+    );
+    Some((2, finder.by(key, "spec.targetRef", summary)))
+}

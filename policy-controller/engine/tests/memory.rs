@@ -1,0 +1,172 @@
+//! The memory that manifests take in a controller, per byte of YAML: hostile ones of every kind of policy
+//! (docs/operations.md, *Memory of manifests*).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test"
+)]
+
+mod common;
+
+use common::{POD, objects};
+use policy_engine::{ControllerConfig, compile_objects};
+
+/// The bytes that stay allocated at most, in multiples of those of the YAML.
+const MOST: usize = 100;
+
+/// Manifests that multiply what others say, with the most that they take. The bounds of their kinds hold
+/// them, and no bound on bytes.
+const BEYOND: [(&str, usize); 2] =
+    [("claims of InboundRoutes", 600), ("groups that include others", 700)];
+
+fn list(count: usize, each: impl Fn(usize) -> String) -> String {
+    (0..count).map(each).collect::<Vec<_>>().join(", ")
+}
+
+fn object(api: &str, kind: &str, name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}, namespace: shop}}\nspec: {spec}"
+    )
+}
+
+const LINKERD: &str = "policy.linkerd.io/v1alpha1";
+const OWN: &str = "portcullis.dev/v1alpha1";
+const GATEWAY: &str = "gateway.networking.k8s.io/v1";
+const ON_SERVER: &str = "{group: policy.linkerd.io, kind: Server, name: web}";
+
+fn route(kind: &str, name: &str, matches: &str) -> String {
+    let parent = format!("parentRefs: [{ON_SERVER}]");
+    object(GATEWAY, kind, name, &format!("{{{parent}, rules: [{{matches: [{matches}]}}]}}"))
+}
+
+/// Expressions that are short and large when compiled.
+fn expressions(count: usize) -> String {
+    list(count, |n| {
+        format!("{{headers: [{{name: x, type: RegularExpression, value: '\\pL{{3}}{n}'}}]}}")
+    })
+}
+
+fn group(name: &str, routes: &str) -> String {
+    object(OWN, "HttpRouteGroup", name, &format!("{{routes: [{routes}]}}"))
+}
+
+/// Many objects.
+fn many(count: usize, each: impl Fn(usize) -> String) -> Vec<String> {
+    (0..count).map(each).collect()
+}
+
+/// Servers, routes, policies and authentications.
+fn of_linkerd() -> Vec<(&'static str, Vec<String>)> {
+    let server = |n: usize| {
+        let spec = format!("{{podSelector: {{matchLabels: {{app: web}}}}, port: {}}}", n + 1);
+        object("policy.linkerd.io/v1beta3", "Server", &format!("s{n}"), &spec)
+    };
+    let of = |kind: &'static str, matches: String| {
+        move |n: usize| route(kind, &format!("r{n}"), &matches)
+    };
+    let grant = |n: usize| {
+        let spec = format!("{{targetRef: {ON_SERVER}, requiredAuthenticationRefs: []}}");
+        object(LINKERD, "AuthorizationPolicy", &format!("p{n}"), &spec)
+    };
+    let identities = format!("{{identities: [{}]}}", list(1000, |n| format!("a{n}")));
+    let network = |n: usize| format!("{{cidr: 10.{}.{}.0/24}}", n / 250, n % 250);
+    let networks = format!("{{networks: [{}]}}", list(1000, network));
+    vec![
+        ("Servers", many(200, server)),
+        ("HTTPRoutes with expressions", many(12, of("HTTPRoute", expressions(50)))),
+        ("HTTPRoutes with empty matches", many(12, of("HTTPRoute", list(64, |_| "{}".into())))),
+        ("small HTTPRoutes", many(200, of("HTTPRoute", "{}".into()))),
+        ("GRPCRoutes with expressions", many(12, of("GRPCRoute", expressions(50)))),
+        ("small GRPCRoutes", many(200, of("GRPCRoute", "{}".into()))),
+        ("AuthorizationPolicies", many(400, grant)),
+        ("identities", vec![object(LINKERD, "MeshTLSAuthentication", "m", &identities)]),
+        ("networks", vec![object(LINKERD, "NetworkAuthentication", "nets", &networks)]),
+    ]
+}
+
+/// Roots with as many claims as they may have.
+fn claims(n: usize) -> String {
+    let aliases = list(16, |a| format!("a{a}.h{n}.io"));
+    let own = format!("fqdn: h{n}.io, aliases: [{aliases}], targetRef: {ON_SERVER}");
+    let rules = list(64, |p| format!("{{match: /p{p}, serve: {{}}}}"));
+    let spec = format!("{{virtualhost: {{{own}}}, routes: [{rules}]}}");
+    object(OWN, "InboundRoute", &format!("r{n}"), &spec)
+}
+
+/// A root each of whose rules selects the same objects.
+fn selected() -> Vec<String> {
+    let child = |n: usize| {
+        let rules = format!("{{match: /p{n}/x, serve: {{}}}}");
+        let spec = format!("{{delegatedFrom: [{{fqdn: h.io}}], routes: [{rules}]}}");
+        let labels = "namespace: shop, labels: {p: q}}";
+        object(OWN, "InboundRoute", &format!("c{n}"), &spec).replace("namespace: shop}", labels)
+    };
+    let delegate = "delegate: {selector: {matchLabels: {p: q}}}";
+    let rules = list(64, |p| format!("{{match: /p{p}, {delegate}}}"));
+    let own = format!("fqdn: h.io, targetRef: {ON_SERVER}");
+    let spec = format!("{{virtualhost: {{{own}}}, routes: [{rules}]}}");
+    many(32, child).into_iter().chain([object(OWN, "InboundRoute", "r", &spec)]).collect()
+}
+
+/// Groups each of which includes another many times, and is bound.
+fn included() -> Vec<String> {
+    let base = group("base", &list(64, |n| format!("{{path: /a{n}}}")));
+    let including =
+        |n: usize| group(&format!("g{n}"), &list(15, |_| "{routeGroupRef: {name: base}}".into()));
+    let binding = |n: usize| {
+        let spec = format!("{{targetRef: {ON_SERVER}, routeRefs: [{{name: g{n}}}]}}");
+        object(OWN, "HttpRouteBinding", &format!("b{n}"), &spec)
+    };
+    let rest = many(20, including).into_iter().chain(many(20, binding));
+    [base].into_iter().chain(rest).collect()
+}
+
+/// Kinds of this project.
+fn of_ours() -> Vec<(&'static str, Vec<String>)> {
+    let paths = group("g", &list(500, |n| format!("{{path: /a{n}}}")));
+    vec![
+        ("claims of InboundRoutes", many(10, claims)),
+        ("InboundRoutes that labels select", selected()),
+        ("a group of routes", vec![paths]),
+        ("groups that include others", included()),
+    ]
+}
+
+/// Retained bytes, and bytes of text.
+fn taken(documents: &[String]) -> (usize, usize) {
+    let server = common::server("HTTP/1", "all-unauthenticated");
+    let text: usize = documents.iter().map(String::len).sum();
+    let measured = |documents: &[&str]| {
+        let mut held = None;
+        let counted = allocation_counter::measure(|| {
+            let compiled = compile_objects(objects(documents), &ControllerConfig::default());
+            let policy = common::web(&compiled, 8080);
+            held = Some((compiled, policy));
+        });
+        assert!(held.is_some());
+        usize::try_from(counted.bytes_current).unwrap()
+    };
+    let without = measured(&[POD, &server]);
+    let mut all = vec![POD, &*server];
+    all.extend(documents.iter().map(String::as_str));
+    (measured(&all).saturating_sub(without), text)
+}
+
+/// 600 KiB of YAML took all that a controller may have.
+#[test]
+fn manifests_take_no_more_memory_than_is_stated() {
+    let mut over = Vec::new();
+    for (what, documents) in of_linkerd().into_iter().chain(of_ours()) {
+        let (bytes, text) = taken(&documents);
+        let times = bytes / text;
+        println!("{what}: {text} bytes of YAML take {bytes}: {times} times");
+        let beyond = BEYOND.iter().find(|(known, _)| *known == what);
+        if times > beyond.map_or(MOST, |(_, most)| *most) {
+            over.push((what, times));
+        }
+    }
+    assert_eq!(over, []);
+}

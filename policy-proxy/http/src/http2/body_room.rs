@@ -1,0 +1,270 @@
+//! Room for bodies that one side of a connection does not take, over all connections of a worker.
+//!
+//! A connection may hold megabytes of them, within the windows of both sides. While more than half of the
+//! room is held, each connection queues less. Beyond the whole room the group of clients that holds most
+//! loses the connection that holds most. Connections that hold little are neither ended nor counted there.
+
+use slab::Slab;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
+use std::rc::Rc;
+
+/// Room for the bodies of a worker's connections.
+#[derive(Debug)]
+pub struct BodyRoom {
+    /// Bytes of the room.
+    most: usize,
+    held: Cell<usize>,
+    /// Bytes from which on a connection is looked for that has to end.
+    look_at: Cell<usize>,
+    accounts: RefCell<Slab<Rc<Account>>>,
+}
+
+/// Clients whose connections count together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyGroup {
+    /// The key of the group.
+    pub key: u64,
+    /// The part of its bytes that counts: 1 for all of them, 4 for a quarter.
+    pub share: usize,
+}
+
+/// The bodies that a connection holds; released on drop.
+#[derive(Debug)]
+pub struct BodyAccount {
+    room: Rc<BodyRoom>,
+    account: Rc<Account>,
+    index: usize,
+}
+
+struct Account {
+    group: BodyGroup,
+    held: Cell<usize>,
+    /// Bytes that count for the room.
+    charged: Cell<usize>,
+    /// True once the connection was ended for the room: its bytes count no longer.
+    ended: Cell<bool>,
+    /// Ends the connection; none until it is set, and once it was called.
+    end: RefCell<Option<Box<dyn FnOnce()>>>,
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account").field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+impl BodyRoom {
+    /// Creates a room of `most` bytes.
+    pub fn new(most: usize) -> Self {
+        let (held, look_at) = (Cell::new(0), Cell::new(most));
+        Self { most, held, look_at, accounts: RefCell::default() }
+    }
+
+    /// Opens the account of a connection.
+    pub fn account(self: &Rc<Self>, group: BodyGroup) -> BodyAccount {
+        let account = Rc::new(Account {
+            group,
+            held: Cell::new(0),
+            charged: Cell::new(0),
+            ended: Cell::new(false),
+            end: RefCell::default(),
+        });
+        let index = self.accounts.borrow_mut().insert(Rc::clone(&account));
+        BodyAccount { room: Rc::clone(self), account, index }
+    }
+
+    fn charge(&self, account: &Account, bytes: usize) {
+        let before = account.charged.replace(bytes);
+        self.held.set(self.held.get().saturating_sub(before).saturating_add(bytes));
+    }
+
+    /// Takes note that fewer bytes are held: the next look for a connection to end comes earlier.
+    fn lower(&self) {
+        let next = self.held.get().saturating_add(self.most / 16);
+        self.look_at.set(self.look_at.get().min(next).max(self.most));
+    }
+
+    /// Ends connections until there is room.
+    fn make_room(&self) {
+        while self.held.get() > self.most {
+            let Some(largest) = self.largest() else {
+                self.look_at.set(self.held.get().saturating_add(self.most / 16));
+                return;
+            };
+            self.charge(&largest, 0);
+            largest.ended.set(true);
+            let end = largest.end.take();
+            if let Some(end) = end {
+                end();
+            }
+        }
+        self.look_at.set(self.most);
+    }
+
+    /// Returns the largest account of the largest group. Small accounts count for no group.
+    fn largest(&self) -> Option<Rc<Account>> {
+        let accounts = self.accounts.borrow();
+        let may_end = |own: &Account| own.charged.get() > SPARED && own.end.borrow().is_some();
+        let alive = || accounts.iter().filter(|(_, own)| may_end(own));
+        let mut groups: HashMap<u64, usize> = HashMap::new();
+        for (_, own) in alive() {
+            let bytes = own.charged.get().checked_div(own.group.share).unwrap_or_default();
+            let sum = groups.entry(own.group.key).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+        let (key, _) = groups.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+        let of_group = alive().filter(|(_, own)| own.group.key == key);
+        of_group.max_by_key(|(_, own)| own.charged.get()).map(|(_, own)| Rc::clone(own))
+    }
+}
+
+impl BodyAccount {
+    /// Sets how the connection is ended.
+    pub fn ended_by(&self, end: impl FnOnce() + 'static) {
+        self.account.end.replace(Some(Box::new(end)));
+    }
+
+    /// Adds bytes that are held from now on.
+    #[inline]
+    pub(super) fn add(&self, bytes: usize) {
+        if self.account.ended.get() {
+            return;
+        }
+        let held = self.account.held.get().saturating_add(bytes);
+        self.account.held.set(held);
+        if held > FREE {
+            self.room.charge(&self.account, held.saturating_sub(FREE));
+            if self.room.held.get() > self.room.look_at.get() {
+                self.room.make_room();
+            }
+        }
+    }
+
+    /// Removes bytes that are held no longer.
+    #[inline]
+    pub(super) fn remove(&self, bytes: usize) {
+        if self.account.ended.get() {
+            return;
+        }
+        let held = self.account.held.get().saturating_sub(bytes);
+        self.account.held.set(held);
+        if self.account.charged.get() > 0 {
+            self.room.charge(&self.account, held.saturating_sub(FREE));
+            self.room.lower();
+        }
+    }
+
+    /// Returns true while connections shall queue less.
+    #[inline]
+    pub(super) fn is_pressed(&self) -> bool {
+        self.room.held.get() > self.room.most / 2
+    }
+}
+
+impl Drop for BodyAccount {
+    fn drop(&mut self) {
+        self.room.charge(&self.account, 0);
+        self.room.lower();
+        self.room.accounts.borrow_mut().try_remove(self.index);
+    }
+}
+
+/// Bytes of a connection that count for nothing.
+const FREE: usize = 16 * 1024;
+/// Bytes that count, up to which a connection is never ended for the room.
+const SPARED: usize = 32 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(
+        room: &Rc<BodyRoom>,
+        key: u64,
+        share: usize,
+        ended: &Rc<RefCell<Vec<usize>>>,
+    ) -> BodyAccount {
+        let account = room.account(BodyGroup { key, share });
+        let (ended, index) = (Rc::clone(ended), account.index);
+        account.ended_by(move || ended.borrow_mut().push(index));
+        account
+    }
+
+    #[test]
+    fn the_largest_connection_of_the_largest_group_ends_first_and_a_small_one_never() {
+        let (room, ended) = (Rc::new(BodyRoom::new(1_000_000)), Rc::default());
+        // Ten connections of one group, and one of another that holds more than each of them.
+        let many: Vec<_> = (0..10).map(|_| open(&room, 1, 1, &ended)).collect();
+        let other = open(&room, 2, 1, &ended);
+        many.iter().for_each(|own| own.add(FREE + 70_000));
+        assert!(other.is_pressed());
+        other.add(FREE + 200_000);
+        assert_eq!((room.held.get(), ended.borrow().len()), (900_000, 0));
+        many[3].add(20_000);
+        many[4].add(90_000);
+        assert_eq!(*ended.borrow(), [4]);
+        assert_eq!(room.held.get(), 850_000);
+        // It is let go once, whatever it still holds or gives back.
+        many[4].remove(160_000);
+        other.add(500_000);
+        assert_eq!(*ended.borrow(), [4, 10]);
+        drop((many, other));
+        assert_eq!((room.held.get(), room.accounts.borrow().len()), (0, 0));
+        let small: Vec<_> = (0..100).map(|_| open(&room, 1, 1, &ended)).collect();
+        small.iter().for_each(|own| own.add(FREE + SPARED));
+        assert!(room.held.get() > room.most);
+        assert_eq!(ended.borrow().len(), 2);
+        small.iter().for_each(|own| own.remove(FREE + SPARED));
+        assert_eq!((room.held.get(), room.look_at.get()), (0, room.most));
+    }
+
+    #[test]
+    fn a_group_of_many_small_connections_does_not_shield_a_large_one() {
+        let (room, ended) = (Rc::new(BodyRoom::new(1_000_000)), Rc::default());
+        let small: Vec<_> = (0..20).map(|_| open(&room, 1, 1, &ended)).collect();
+        small.iter().for_each(|own| own.add(FREE + SPARED));
+        let large = [open(&room, 2, 1, &ended), open(&room, 2, 1, &ended)];
+        large[0].add(FREE + 200_000);
+        large[1].add(FREE + 300_000);
+        assert_eq!(*ended.borrow(), [21]);
+        assert_eq!(room.held.get(), 20 * SPARED + 200_000);
+    }
+
+    #[test]
+    fn the_next_look_comes_earlier_when_bytes_are_given_back() {
+        let (room, ended) = (Rc::new(BodyRoom::new(1_000_000)), Rc::default());
+        let small: Vec<_> = (0..100).map(|_| open(&room, 1, 1, &ended)).collect();
+        small.iter().for_each(|own| own.add(FREE + SPARED));
+        small[..69].iter().for_each(|own| own.remove(FREE + SPARED));
+        assert_eq!(room.held.get(), 31 * SPARED);
+        let large = open(&room, 2, 1, &ended);
+        large.add(FREE + 100_000);
+        assert_eq!(*ended.borrow(), [100]);
+    }
+
+    #[test]
+    fn a_connection_that_was_ended_is_charged_no_more_and_ends_no_other() {
+        let (room, ended) = (Rc::new(BodyRoom::new(1_000_000)), Rc::default());
+        let (first, second) = (open(&room, 1, 1, &ended), open(&room, 2, 1, &ended));
+        second.add(FREE + 400_000);
+        first.add(FREE + 700_000);
+        assert_eq!(*ended.borrow(), [0]);
+        first.add(1);
+        assert_eq!((room.held.get(), ended.borrow().len()), (400_000, 1));
+        first.remove(FREE + 1);
+        assert_eq!(room.held.get(), 400_000);
+        drop(first);
+        assert_eq!((room.held.get(), ended.borrow().len()), (400_000, 1));
+    }
+
+    #[test]
+    fn a_client_with_an_identity_may_hold_four_times_as_much() {
+        let (room, ended) = (Rc::new(BodyRoom::new(1_000_000)), Rc::default());
+        let (known, unknown) = (open(&room, 1, 4, &ended), open(&room, 2, 1, &ended));
+        known.add(700_000);
+        unknown.add(400_000);
+        assert_eq!(*ended.borrow(), [1]);
+    }
+}

@@ -1,0 +1,3 @@
+module portcullis.dev/tests/traffic
+
+go 1.24.0
