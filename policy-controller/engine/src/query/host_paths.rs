@@ -111,6 +111,11 @@ impl HostPaths {
         let mut rules = self.levels.iter().filter_map(|level| level.rules.get(&tree));
         rules.find_map(|rules| rules.get(path)).map(|rule| (tree, rule.node))
     }
+
+    /// The place of the first rule on a path, whichever tree has it.
+    fn rule_of_any(&self, path: &PathPrefix) -> Option<RulePlace> {
+        (0..self.trees.len()).find_map(|tree| self.rule_of(tree, path))
+    }
 }
 
 impl<'p> ServerPaths<'p> {
@@ -132,7 +137,8 @@ impl<'p> ServerPaths<'p> {
             let passes = *place == Some(above) || own.is_some_and(|own| own.path == **path);
             let of_tree = || self.paths.rule_of(above.0, path);
             let held = || self.paths.table.get(*path).copied();
-            (!passes).then(|| of_tree().or_else(held)).flatten()
+            let of_any = || self.paths.rule_of_any(path);
+            (!passes).then(|| of_tree().or_else(held).or_else(of_any)).flatten()
         })
     }
 

@@ -319,3 +319,24 @@ fn a_claim_takes_no_path_from_the_pods_of_an_earlier_owner() {
     let (shop, ..) = answers(&both, &later("2025-02-01", login));
     assert_eq!(shop, [&closed; 4].map(|word| word.to_owned()));
 }
+
+/// A longer claim of the owner, made after another namespace's claim on a name below the wildcard, fell to the
+/// owner's shorter rule, because no table had a rule by which to deny it.
+#[test]
+fn a_path_that_nobody_answers_is_denied_where_another_namespace_has_the_name() {
+    let dated = |object: String, day: &str| object.replace("2026-01-01", day);
+    let wide = root("wide", "fqdn: '*.a.io'", "{match: /, serve: {}}");
+    let longer = root("longer", "fqdn: '*.a.io'", "{match: /keys, delegate: {name: nobody}}");
+    let longer = dated(longer, "2026-03-01");
+    let admission = admission("InterNamespaceAllowed");
+    let answers = |more: &[&str]| {
+        let pieces = [open("HTTP/1"), wide.clone(), longer.clone(), admission.clone()];
+        let pieces: Vec<&str> =
+            pieces.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let compiled = compiled(&pieces);
+        ["GET /", "GET /keys", "GET /keys/x"].map(|request| answer(&compiled, "x.a.io", request))
+    };
+    let expected = ["wide", "not_delegated", "not_delegated"].map(str::to_owned);
+    assert_eq!(answers(&[]), expected);
+    assert_eq!(answers(&[&dated(stranger("x.a.io"), "2026-02-01")]), expected);
+}
