@@ -30,6 +30,7 @@ use policy_engine::trees::{ClaimState, HostClaim};
 use refusal::refusal_words;
 use report::InvalidItem;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use tree::TreeReader;
 
 /// Kinds that decide who holds a host and to whom it is delegated.
@@ -113,10 +114,10 @@ fn trees(
     inventory: &Inventory,
     host: &HostPattern,
     roots: &[&ObjectKey],
-    claims: &[HostClaim],
+    claims: &[Arc<HostClaim>],
 ) -> Vec<TreeItem> {
     let holds = |root: &&&ObjectKey| {
-        let own = |claim: &HostClaim| claim.root == ***root && claim.host == *host;
+        let own = |claim: &Arc<HostClaim>| claim.root == ***root && claim.host == *host;
         claims.iter().any(|claim| claim.is_active() && own(claim))
     };
     let mut reader = TreeReader::new(inventory, host);
@@ -126,7 +127,7 @@ fn trees(
 fn item<'a>(
     inventory: &Inventory,
     host: &HostPattern,
-    claims: impl Iterator<Item = &'a HostClaim>,
+    claims: impl Iterator<Item = &'a Arc<HostClaim>>,
 ) -> HostItem {
     let mut owners: Vec<NamedObject> = Vec::new();
     let mut items = Vec::new();

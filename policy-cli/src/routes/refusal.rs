@@ -52,8 +52,8 @@ pub(super) fn refusal_words(
 fn is_tie(inventory: &Inventory, claim: &HostClaim, holder: &ObjectKey) -> bool {
     let claims = inventory.compiled.claims_on(&claim.host);
     let held = claims.claims.iter().filter(|other| other.is_active() && other.root == *holder);
-    let covering = |other: &&HostClaim| other.host.overlaps(&claim.host);
-    let first = held.filter(covering).map(|other| &other.order).min();
+    let covering = held.filter(|other| other.host.overlaps(&claim.host));
+    let first = covering.map(|other| &other.order).min();
     let time = |order: &ClaimOrder| (order.timeless, order.time);
     first.is_some_and(|first| time(first) == time(&claim.order))
 }

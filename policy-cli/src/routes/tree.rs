@@ -27,7 +27,7 @@ pub(super) struct TreeReader<'a> {
 struct Whole<'t> {
     /// The rules that have a path of the host, by path.
     holding: BTreeMap<&'t str, Vec<&'t TreeNode>>,
-    claims: &'t [HostClaim],
+    claims: &'t [Arc<HostClaim>],
 }
 
 /// The way in which a host reaches a rule.
@@ -57,7 +57,7 @@ impl<'a> TreeReader<'a> {
     }
 
     /// The tree of a root.
-    pub(super) fn tree(&mut self, root: &ObjectKey, claims: &[HostClaim]) -> TreeItem {
+    pub(super) fn tree(&mut self, root: &ObjectKey, claims: &[Arc<HostClaim>]) -> TreeItem {
         let tree = self.inventory.compiled.tree_of(root);
         let mut holding: BTreeMap<&str, Vec<&TreeNode>> = BTreeMap::new();
         let has_path = |node: &&TreeNode| {

@@ -179,11 +179,11 @@ pub enum ClaimRefusal {
     Overlaps(ObjectKey, HostPattern),
 }
 
-/// Claims on a host, or on hosts that overlap, in order.
+/// Claims on a host, or on hosts that overlap, in order. All lists share each claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostClaims {
     /// The claims.
-    pub claims: Vec<HostClaim>,
+    pub claims: Vec<Arc<HostClaim>>,
     /// True if the namespace of an active claim owns its host as a whole.
     pub strict: bool,
 }

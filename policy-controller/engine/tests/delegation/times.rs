@@ -17,7 +17,9 @@ fn held(compiled: &Compiled) -> Held {
     let hosts = HOSTS.map(HostPattern::parse).into_iter();
     let claims = hosts.flat_map(|host| compiled.claims_on(&host).claims.clone());
     let active = claims.filter(|claim| claim.is_active());
-    active.map(|claim| (claim.host.to_string(), claim.path.to_string(), claim.root)).collect()
+    active
+        .map(|claim| (claim.host.to_string(), claim.path.to_string(), claim.root.clone()))
+        .collect()
 }
 
 /// The times that the leader records in the status of each InboundRoute.

@@ -16,31 +16,32 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-query!(RootClaims, Arc<[HostClaim]>, root_claims);
+query!(RootClaims, Arc<[Arc<HostClaim>]>, root_claims);
 query!(OverlappingClaims, Arc<HostClaims>, overlapping);
 
 /// The claims of a root before others are looked at, in order.
-fn root_claims(query: &RootClaims, cx: &mut Context<'_>) -> Arc<[HostClaim]> {
+fn root_claims(query: &RootClaims, cx: &mut Context<'_>) -> Arc<[Arc<HostClaim>]> {
     let rules = cx.query(&AdmissionRules);
     let Some(object) = cx.object(&query.0) else { return Arc::default() };
     let Some(route) = valid(object) else { return kept(cx, object, &rules) };
     let mut claims = Vec::new();
     for host in route.virtual_host.iter().flat_map(|own| &own.hosts) {
         for path in route.routes.iter().map(|rule| &rule.path) {
-            claims.push(claim(cx, &object.meta, host, path, &rules));
+            claims.push(Arc::new(claim(cx, &object.meta, host, path, &rules)));
         }
     }
-    claims.sort_by(in_order);
+    claims.sort_by(|a, b| in_order(a, b));
     claims.into()
 }
 
 /// The claims that an invalid root keeps, with the times that its status records. One that the rules
 /// do not admit has no time any more, and is gone.
-fn kept(cx: &mut Context<'_>, object: &Object, rules: &RouteAdmission) -> Arc<[HostClaim]> {
+fn kept(cx: &mut Context<'_>, object: &Object, rules: &RouteAdmission) -> Arc<[Arc<HostClaim>]> {
     let claims = object.kept_claims();
     let claims = claims.map(|(host, path)| claim(cx, &object.meta, host, path, rules));
-    let mut claims: Vec<HostClaim> = claims.filter(HostClaim::is_active).collect();
-    claims.sort_by(in_order);
+    let mut claims: Vec<Arc<HostClaim>> =
+        claims.filter(HostClaim::is_active).map(Arc::new).collect();
+    claims.sort_by(|a, b| in_order(a, b));
     claims.into()
 }
 
@@ -58,7 +59,7 @@ fn overlapping(query: &OverlappingClaims, cx: &mut Context<'_>) -> Arc<HostClaim
     for host in hosts {
         claims.extend(cx.query(&ClaimsOn(host)).claims.iter().cloned());
     }
-    claims.sort_by(in_order);
+    claims.sort_by(|a, b| in_order(a, b));
     Arc::new(HostClaims { claims, strict: is_strict(&rules) })
 }
 

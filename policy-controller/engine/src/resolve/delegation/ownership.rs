@@ -21,7 +21,7 @@ query!(OwnersUnder, Arc<OwnerTable>, owners_under);
 query!(OwnedBelow, bool, is_owned_below);
 query!(OwnersAround, Arc<[HostOwner]>, owners_around);
 query!(DecidedClaims, Arc<HostClaims>, decided);
-query!(ActiveClaims, Arc<[HostClaim]>, active_claims);
+query!(ActiveClaims, Arc<[Arc<HostClaim>]>, active_claims);
 query!(ClaimsOn, Arc<HostClaims>, claims_on);
 
 fn wildcard(suffix: &Arc<str>) -> HostPattern {
@@ -56,7 +56,7 @@ pub(super) fn wildcards_above(cx: &mut Context<'_>, host: &HostPattern) -> Vec<H
 }
 
 /// The claims of all roots on a wildcard and on hosts below it.
-fn claims_under(cx: &mut Context<'_>, suffix: &Arc<str>) -> Vec<Arc<[HostClaim]>> {
+fn claims_under(cx: &mut Context<'_>, suffix: &Arc<str>) -> Vec<Arc<[Arc<HostClaim>]>> {
     let mut roots: BTreeSet<_> = cx.edge(Edge::HostBelow(suffix.clone())).into_iter().collect();
     roots.extend(cx.edge(Edge::Host(wildcard(suffix))));
     roots.into_iter().map(|root| cx.query(&RootClaims(root.clone()))).collect()
@@ -70,7 +70,8 @@ fn owners_under(query: &OwnersUnder, cx: &mut Context<'_>) -> Arc<OwnerTable> {
     let mut firsts: Vec<&HostClaim> = Vec::new();
     for claims in &all {
         let mut seen: HashSet<&HostPattern> = HashSet::new();
-        let own = claims.iter().filter(|claim| claim.is_active() && wide.covers(&claim.host));
+        let own = claims.iter().map(|claim| &**claim);
+        let own = own.filter(|claim| claim.is_active() && wide.covers(&claim.host));
         firsts.extend(own.filter(|claim| seen.insert(&claim.host)));
     }
     firsts.sort_by(|a, b| in_order(a, b));
@@ -131,19 +132,19 @@ fn owners_around(query: &OwnersAround, cx: &mut Context<'_>) -> Arc<[HostOwner]>
 fn decided(query: &DecidedClaims, cx: &mut Context<'_>) -> Arc<HostClaims> {
     let host = &query.0;
     let strict = is_strict(&cx.query(&AdmissionRules));
-    let mut claims: Vec<HostClaim> = Vec::new();
+    let mut claims: Vec<Arc<HostClaim>> = Vec::new();
     for root in cx.edge(Edge::Host(host.clone())) {
         let own = cx.query(&RootClaims(root.clone()));
         claims.extend(own.iter().filter(|claim| claim.host == *host).cloned());
     }
-    claims.sort_by(in_order);
+    claims.sort_by(|a, b| in_order(a, b));
     let around = if strict { cx.query(&OwnersAround(host.clone())) } else { Arc::default() };
     decide(&mut claims, strict, &around);
     Arc::new(HostClaims { claims, strict })
 }
 
 /// Decides the claims on one host, which are in order.
-fn decide(claims: &mut [HostClaim], strict: bool, around: &[HostOwner]) {
+fn decide(claims: &mut [Arc<HostClaim>], strict: bool, around: &[HostOwner]) {
     let mut refused = Vec::new();
     let mut owner: Option<&HostClaim> = None;
     let mut holders: HashMap<&str, &HostClaim> = HashMap::new();
@@ -167,12 +168,12 @@ fn decide(claims: &mut [HostClaim], strict: bool, around: &[HostOwner]) {
     }
     for (at, refusal) in refused {
         if let Some(claim) = claims.get_mut(at) {
-            claim.state = ClaimState::Inactive(refusal);
+            Arc::make_mut(claim).state = ClaimState::Inactive(refusal);
         }
     }
 }
 
-fn active_claims(query: &ActiveClaims, cx: &mut Context<'_>) -> Arc<[HostClaim]> {
+fn active_claims(query: &ActiveClaims, cx: &mut Context<'_>) -> Arc<[Arc<HostClaim>]> {
     let decided = cx.query(&DecidedClaims(query.0.clone()));
     decided.claims.iter().filter(|claim| claim.is_active()).cloned().collect()
 }
@@ -189,12 +190,15 @@ fn claimed_below(cx: &mut Context<'_>, host: &HostPattern) -> BTreeSet<HostPatte
 fn active_on(
     cx: &mut Context<'_>,
     hosts: impl IntoIterator<Item = HostPattern>,
-) -> Vec<Arc<[HostClaim]>> {
+) -> Vec<Arc<[Arc<HostClaim>]>> {
     hosts.into_iter().map(|host| cx.query(&ActiveClaims(host))).collect()
 }
 
 /// The active claims on a host, on claimed wildcards above it, and on hosts below it.
-pub(super) fn active_around(cx: &mut Context<'_>, host: &HostPattern) -> Vec<Arc<[HostClaim]>> {
+pub(super) fn active_around(
+    cx: &mut Context<'_>,
+    host: &HostPattern,
+) -> Vec<Arc<[Arc<HostClaim>]>> {
     let (above, below) = (wildcards_above(cx, host), claimed_below(cx, host));
     active_on(cx, above.into_iter().chain([host.clone()]).chain(below))
 }
@@ -228,11 +232,10 @@ fn claims_on(query: &ClaimsOn, cx: &mut Context<'_>) -> Arc<HostClaims> {
     }
     for claim in claims.iter_mut().filter(|claim| claim.is_active()) {
         let namespace = &claim.root.namespace;
-        let mut above = claim.path.and_above();
-        if above.any(|path| holding.has_other(path, namespace))
-            || inside.has_other(claim.path.as_str(), namespace)
-        {
-            claim.state = ClaimState::Active { shared: true, attached: false };
+        let is_shared = claim.path.and_above().any(|path| holding.has_other(path, namespace))
+            || inside.has_other(claim.path.as_str(), namespace);
+        if is_shared {
+            Arc::make_mut(claim).state = ClaimState::Active { shared: true, attached: false };
         }
     }
     Arc::new(HostClaims { claims, strict: false })
@@ -250,12 +253,12 @@ fn beside_routes(
         let mut others = attached.iter().filter(|one| one.namespace != claim.root.namespace);
         claim.is_active() && others.any(|one| !claim.order.is_not_after(Some(one.since)))
     };
-    if !decided.claims.iter().any(keeps) {
+    if !decided.claims.iter().any(|claim| keeps(claim)) {
         return decided;
     }
     let mut marked = HostClaims::clone(&decided);
     for claim in marked.claims.iter_mut().filter(|claim| keeps(claim)) {
-        claim.state = ClaimState::Active { shared: false, attached: true };
+        Arc::make_mut(claim).state = ClaimState::Active { shared: false, attached: true };
     }
     Arc::new(marked)
 }
@@ -305,7 +308,8 @@ pub(super) fn owned_by_others(
 /// True if another namespace owns a host, or a host that overlaps with it.
 pub(super) fn is_foreign(cx: &mut Context<'_>, host: &HostPattern, namespace: &str) -> bool {
     let own = cx.query(&ClaimsOn(host.clone()));
-    let elsewhere = |claim: &HostClaim| claim.is_active() && *claim.root.namespace != *namespace;
+    let elsewhere =
+        |claim: &Arc<HostClaim>| claim.is_active() && *claim.root.namespace != *namespace;
     let is_owned_below = |cx: &mut Context<'_>| match host {
         HostPattern::Suffix(suffix) => {
             let (suffix, namespace) = (suffix.clone(), namespace.into());

@@ -71,7 +71,7 @@ fn paths_of(query: &PathsOf, cx: &mut Context<'_>) -> Arc<HostPaths> {
     let claims: Vec<_> = patterns.iter().map(|one| cx.query(&ActiveClaims(one.clone()))).collect();
     let mut nearer = BTreeSet::new();
     let levels = patterns.iter().zip(&claims).map(|(pattern, claims)| {
-        let holders = claims.iter().map(|claim| (claim.path.as_str(), claim)).collect();
+        let holders = claims.iter().map(|claim| (claim.path.as_str(), &**claim)).collect();
         let level = Level { pattern, holders, nearer: nearer.clone() };
         nearer.extend(level.holders.values().map(|claim| &*claim.root.namespace));
         level

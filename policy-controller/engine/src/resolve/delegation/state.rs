@@ -131,8 +131,8 @@ fn claims(cx: &mut Context<'_>, key: &ObjectKey, hosts: &[HostPattern]) -> Vec<C
     let mut entries = Vec::new();
     for host in hosts {
         let claims = cx.query(&ClaimsOn(host.clone()));
-        let own = |claim: &&HostClaim| claim.root == *key;
-        let mut own: Vec<&HostClaim> = claims.claims.iter().filter(own).collect();
+        let all = claims.claims.iter().map(|claim| &**claim);
+        let mut own: Vec<&HostClaim> = all.filter(|claim| claim.root == *key).collect();
         own.sort_by(|a, b| a.path.cmp(&b.path));
         let begins = |claim: &&HostClaim| claim.order.timeless && claim.is_admitted();
         let latest = own.iter().any(begins).then(|| latest_of_others(cx, host, key)).flatten();
@@ -141,6 +141,7 @@ fn claims(cx: &mut Context<'_>, key: &ObjectKey, hosts: &[HostPattern]) -> Vec<C
             entries.push(ClaimEntry { after, ..entry(claim) });
         }
     }
+    entries.shrink_to_fit();
     entries
 }
 
@@ -184,7 +185,8 @@ fn entry(claim: &HostClaim) -> ClaimEntry {
         claimed_at: (!claim.order.timeless).then_some(claim.order.time),
         after: None,
         reason,
-        message: message.into(),
+        // One for all that have none.
+        message: if message.is_empty() { Arc::default() } else { message.into() },
     }
 }
 

@@ -12,7 +12,7 @@ use policy_core::{
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// A request that a Server permits: the Server, the host, the path, and whether the client is meshed.
 pub type Permitted = ((usize, usize), &'static str, String, bool);
@@ -179,7 +179,7 @@ pub fn contained(world: &World, compiled: &Compiled) -> Result<(), String> {
 pub fn claims_are_those_of_the_objects(world: &World, compiled: &Compiled) -> Result<(), String> {
     let expected = claims(world);
     let strict = world.is_strict();
-    let mut active: Vec<HostClaim> = Vec::new();
+    let mut active: Vec<Arc<HostClaim>> = Vec::new();
     for host in HOSTS {
         let pattern = HostPattern::parse(host);
         let found = compiled.claims_on(&pattern);
