@@ -20,7 +20,7 @@ const MOST: usize = 100;
 /// Manifests that multiply what others say, with the most that they take. The bounds of their kinds hold
 /// them, and no bound on bytes.
 const BEYOND: [(&str, usize); 2] =
-    [("claims of InboundRoutes", 600), ("groups that include others", 700)];
+    [("claims of InboundRoutes", 320), ("groups that include others", 700)];
 
 fn list(count: usize, each: impl Fn(usize) -> String) -> String {
     (0..count).map(each).collect::<Vec<_>>().join(", ")
