@@ -4,6 +4,7 @@
 
 mod access;
 mod broken;
+mod ending;
 mod labels;
 mod live;
 mod manifests;
