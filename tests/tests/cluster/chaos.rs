@@ -11,3 +11,4 @@ mod manifests;
 mod namespaces;
 mod random;
 mod revocation;
+mod unavailable;

@@ -172,7 +172,9 @@ impl World {
         found(&report, "linkerd", "fail", words);
         let flag = proposed(&report, "linkerd", words, "--set injector.linkerdInject=true");
         let upgrade = "helm upgrade mesh charts/portcullis --reset-then-reuse-values";
-        self.run(&format!("{upgrade} {flag} --set injector.enabled=true --set admission.enabled=true"));
+        self.run(&format!(
+            "{upgrade} {flag} --set injector.enabled=true --set admission.enabled=true"
+        ));
         let report = self.preflight(&["--release", "mesh"]).await;
         let left = lines(&report, "linkerd");
         assert!(left.iter().all(|(_, message)| !message.contains(words)), "{left:?}");
