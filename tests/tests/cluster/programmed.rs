@@ -6,6 +6,7 @@ mod line;
 mod proxy;
 mod reasons;
 mod restored;
+mod unmoved;
 mod unsent;
 pub(crate) mod watching;
 
