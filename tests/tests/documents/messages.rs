@@ -20,6 +20,7 @@ const OTHERS: [(&str, &str); 16] = [
     ("--uid-owner", "iptables"),
     ("--dst-type", "iptables"),
     ("--take-ownership", "helm"),
+    ("--reset-then-reuse-values", "helm"),
     ("--overwrite", "kubectl"),
     ("--server-side", "kubectl"),
     ("--force-conflicts", "kubectl"),
