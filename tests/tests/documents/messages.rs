@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 const OTHERS: [(&str, &str); 16] = [
     ("--cacert", "curl"),
     ("--connect-to", "curl"),
-    ("--install", "helm"),
     ("--noflush", "iptables-restore"),
     ("--profile", "cargo"),
     ("--dport", "iptables"),
