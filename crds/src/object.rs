@@ -27,6 +27,8 @@ pub struct ObjectMeta {
     pub uid: Option<Arc<str>>,
     /// Generation, if any.
     pub generation: Option<i64>,
+    /// True once the API server has been asked to delete the object.
+    pub is_ending: bool,
     /// The times that the status of an InboundRoute or a route records, if any.
     pub recorded: Option<Arc<Recorded>>,
 }

@@ -46,6 +46,7 @@ fn pod(object: &Object, workload: &WorkloadResource, index: u32) -> Object {
         created: None,
         uid: None,
         generation: None,
+        is_ending: false,
         recorded: None,
     };
     let owner = format!("{}/{}", owner.kind.as_str().to_ascii_lowercase(), owner.name);

@@ -13,6 +13,7 @@ pub(crate) mod metadata;
 pub(crate) mod network_policy;
 pub(crate) mod outbound_policy;
 pub(crate) mod pod_networks;
+pub(crate) mod release;
 pub(crate) mod report;
 pub(crate) mod result;
 pub(crate) mod security;

@@ -11,5 +11,3 @@ mod linkerd;
 mod network;
 mod outbound_policy;
 pub(crate) mod read;
-
-pub(crate) use leftovers::Release;

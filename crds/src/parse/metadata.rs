@@ -86,6 +86,7 @@ pub(crate) fn read(root: &Fields<'_>, kind: Kind, form: Form) -> Result<ObjectMe
         created: created(&fields),
         uid: fields.get("uid").and_then(|n| n.text()).map(shared),
         generation: fields.get("generation").and_then(|n| n.integer(0, i64::MAX)),
+        is_ending: fields.get("deletionTimestamp").is_some_and(|node| !node.value().is_null()),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::check::Check;
 use super::fetch::{FetchResult, get};
+use super::release::Release;
 use super::result::{CheckResult, abbreviated};
 use crate::cluster::Cluster;
 use futures_util::future::join_all;
@@ -36,7 +37,7 @@ pub(crate) async fn installed(cluster: &Cluster) -> FetchResult<Vec<Value>> {
 }
 
 /// Checks that the CRDs of the chart are served.
-pub(crate) fn definitions(served: &[ServedKind]) -> Vec<CheckResult> {
+pub(crate) fn definitions(served: &[ServedKind], release: Release<'_>) -> Vec<CheckResult> {
     let check = Check::Definitions;
     let ours = served.iter().filter(|(kind, _)| ![GATEWAY, ""].contains(&kind.group()));
     let (there, missing): (Vec<&ServedKind>, Vec<&ServedKind>) =
@@ -50,26 +51,37 @@ pub(crate) fn definitions(served: &[ServedKind]) -> Vec<CheckResult> {
         findings.push(CheckResult::warn(
             check,
             format!("not served: {}", abbreviated(&names(&own))),
-            "`helm upgrade` with crds.portcullis=true installs them; only delegation and ownership of \
-             hosts need them",
+            format!(
+                "`{} --set crds.portcullis=true` installs them; only delegation and ownership of hosts \
+                 need them",
+                release.upgrade()
+            ),
         ));
     }
     if !policy.is_empty() {
         findings.push(CheckResult::fail(
             check,
             format!("not served: {}", abbreviated(&names(&policy))),
-            "where the release has them, `helm get manifest portcullis --namespace portcullis | \
-             kubectl apply --server-side --force-conflicts -f -`, twice, brings them back, and `helm \
-             upgrade` with crds.policy=true installs them where it has not; where others installed \
-             the definitions, theirs lack a version that is read here",
+            format!(
+                "where the release has them, `helm get manifest {} --namespace {} | kubectl apply \
+                 --server-side --force-conflicts -f -`, twice, brings them back, and `{} --set \
+                 crds.policy=true` installs them where it has not; where others installed the \
+                 definitions, theirs lack a version that is read here",
+                release.name,
+                release.namespace,
+                release.upgrade()
+            ),
         ));
     }
     if !others.is_empty() {
         findings.push(CheckResult::warn(
             check,
             format!("not served: {}", abbreviated(&names(&others))),
-            "`helm upgrade` with crds.workload=true installs them; only workloads outside of the \
-             cluster need them",
+            format!(
+                "`{} --set crds.workload=true` installs them; only workloads outside of the cluster need \
+                 them",
+                release.upgrade()
+            ),
         ));
     }
     if findings.is_empty() {
@@ -108,6 +120,8 @@ mod tests {
     use crate::diagnostics::result::CheckOutcome;
     use crate::diagnostics::result::tests::summaries;
 
+    const RELEASE: Release<'static> = Release { name: "mesh", namespace: "guard" };
+
     fn served(without: &[Kind]) -> Vec<ServedKind> {
         let all = Kind::watched().filter(|kind| !kind.group().is_empty());
         let version = |kind: Kind| kind.versions().first().copied();
@@ -117,14 +131,14 @@ mod tests {
     #[test]
     fn kinds_that_are_missing_are_named_by_what_depends_on_them() {
         let outcomes = |without: &[Kind]| {
-            let findings = definitions(&served(without));
+            let findings = definitions(&served(without), RELEASE);
             summaries(&findings).into_iter().map(|(outcome, _)| outcome).collect::<Vec<_>>()
         };
         assert_eq!(outcomes(&[]), [CheckOutcome::Pass]);
         assert_eq!(outcomes(&[Kind::Server]), [CheckOutcome::Fail]);
         assert_eq!(outcomes(&[Kind::ExternalWorkload]), [CheckOutcome::Warn]);
         assert_eq!(outcomes(&[Kind::GrpcRoute]), [CheckOutcome::Pass]);
-        let message = &definitions(&served(&[Kind::Server]))[0].message;
+        let message = &definitions(&served(&[Kind::Server]), RELEASE)[0].message;
         assert_eq!(message, "not served: servers.policy.linkerd.io");
     }
 

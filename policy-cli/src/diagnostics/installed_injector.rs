@@ -30,10 +30,12 @@ impl InstalledInjector<'_> {
         self.context(namespace).is_none_or(|context| is_exempt(&context, self.home))
     }
 
-    /// True if a namespace asks it for sidecars and may get them.
+    /// True if a namespace asks it for sidecars and may get them. One that is being deleted gets no pods any
+    /// more, however long a finalizer holds it back.
     pub(crate) fn is_asked_by(&self, namespace: &Value) -> bool {
         let asks = self.context(namespace).is_some_and(|context| context.is_enabled());
-        asks && !self.leaves_alone(namespace)
+        let is_ending = namespace.pointer("/metadata/deletionTimestamp").is_some();
+        asks && !is_ending && !self.leaves_alone(namespace)
     }
 }
 

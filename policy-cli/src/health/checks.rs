@@ -31,7 +31,7 @@ pub(crate) fn run_checks(snapshot: &Snapshot) -> Vec<CheckResult> {
         clock(snapshot.server.date, snapshot.local),
         gateway_api(&snapshot.kinds),
     ];
-    all.extend(definitions(&snapshot.kinds));
+    all.extend(definitions(&snapshot.kinds, snapshot.release()));
     all.push(definition_owners(&snapshot.definitions, &snapshot.linkerd_releases));
     control_plane(snapshot, &mut all);
     webhooks(snapshot, &mut all);

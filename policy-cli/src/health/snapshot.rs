@@ -6,6 +6,8 @@ use crate::diagnostics::access_review::Permission;
 use crate::diagnostics::definitions::ServedKind;
 use crate::diagnostics::fetch::FetchResult;
 use crate::diagnostics::installed_injector::InstalledInjector;
+use crate::diagnostics::metadata::name;
+use crate::diagnostics::release::Release;
 use crate::diagnostics::server::Server;
 use ipnet::IpNet;
 use serde_json::Value;
@@ -95,6 +97,13 @@ impl Snapshot {
     pub(super) fn injector(&self) -> InstalledInjector<'_> {
         let reads_linkerd = self.controller.as_ref().is_ok_and(|settings| settings.reads_linkerd);
         InstalledInjector { home: &self.home, reads_linkerd }
+    }
+
+    /// The release of Helm that has the controller; without one, that of the documentation.
+    pub(super) fn release(&self) -> Release<'_> {
+        let known = self.deployments.as_deref().unwrap_or_default().iter();
+        let mut owners = known.filter(|it| name(it) == "policy-controller").filter_map(Release::of);
+        owners.next().unwrap_or(Release { name: "portcullis", namespace: &self.home })
     }
 
     /// The networks whose addresses sidecars look up; `None`: no address is. Of a controller whose settings

@@ -171,6 +171,7 @@ fn slice(
         created: None,
         uid: None,
         generation: None,
+        is_ending: false,
         recorded: None,
     };
     let slice = EndpointSlice {

@@ -2,10 +2,10 @@
 
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;
-use crate::diagnostics::metadata::{annotation, text};
+use crate::diagnostics::metadata::text;
+use crate::diagnostics::release::Release;
 use crate::diagnostics::result::{CheckResult, abbreviated};
 use serde_json::Value;
-use std::fmt;
 
 /// An object of the whole cluster that the chart would install.
 pub(super) struct Leftover {
@@ -15,30 +15,6 @@ pub(super) struct Leftover {
     pub(super) found: FetchResult<Option<Value>>,
     /// True if the Service of a webhook exists; `None` for other objects.
     pub(super) service: Option<bool>,
-}
-
-/// A Helm release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Release<'a> {
-    /// Its name.
-    pub(crate) name: &'a str,
-    /// Its namespace.
-    pub(crate) namespace: &'a str,
-}
-
-/// `release NAME of namespace NAMESPACE`
-impl fmt::Display for Release<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "release {} of namespace {}", self.name, self.namespace)
-    }
-}
-
-impl<'a> Release<'a> {
-    /// Release that owns an object, according to Helm's annotations; `None` without one.
-    fn of(object: &'a Value) -> Option<Self> {
-        let name = annotation(object, "meta.helm.sh/release-name")?;
-        Some(Self { name, namespace: annotation(object, "meta.helm.sh/release-namespace")? })
-    }
 }
 
 /// Checks existing objects before `release` is installed. `installed` is true if the controller's
@@ -103,9 +79,9 @@ fn owned(there: &[(&Leftover, &Value)], release: Release<'_>) -> Option<CheckRes
             Check::Leftovers,
             format!("{owner} owns {names}: Helm does not adopt them for {release}"),
             format!(
-                "`helm upgrade --install {} --namespace {}`, or remove that installation first; what \
-                 is only left over is taken with `--take-ownership`",
-                owner.name, owner.namespace
+                "`{}`, or remove that installation first; what is only left over is taken with \
+                 `--take-ownership`",
+                owner.upgrade()
             ),
         ),
         None => CheckResult::warn(

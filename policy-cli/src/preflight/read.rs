@@ -3,7 +3,7 @@
 use super::install_permissions::{
     create_permissions, escalate_permissions, granted_permissions, helm_permissions, rights,
 };
-use super::leftovers::{Leftover, Release, leftovers, service};
+use super::leftovers::{Leftover, leftovers, service};
 use super::linkerd::{INJECTOR, VALIDATOR, linkerd, reads_linkerd, upgraded};
 use super::network::{network_policies, socket_balancer};
 use super::outbound_policy::{forwards, outbound_policy, stated};
@@ -18,6 +18,7 @@ use crate::diagnostics::installed_injector::InstalledInjector;
 use crate::diagnostics::metadata;
 use crate::diagnostics::metadata::name;
 use crate::diagnostics::pod_networks::pod_networks;
+use crate::diagnostics::release::Release;
 use crate::diagnostics::result::CheckResult;
 use crate::diagnostics::security::pod_security;
 use crate::diagnostics::server;

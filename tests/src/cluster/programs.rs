@@ -45,6 +45,17 @@ const COREDNS: Module = Module {
     minutes: 3,
 };
 
+/// Argo CD's comparison of what is rendered with what an API server has.
+const DRIFT: Module = Module {
+    what: "Argo CD's comparison for tests",
+    folder: "tests/cluster/drift",
+    package: ".",
+    binary: "drift",
+    called: &[],
+    version_of: None,
+    minutes: 4,
+};
+
 /// Paths of the programs.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
@@ -73,7 +84,7 @@ impl Programs {
 pub fn prepare() -> Result<PathBuf> {
     let folder = find()?.folder;
     gateway_api_crds()?;
-    for build in [kubectl, helm, coredns] {
+    for build in [kubectl, helm, coredns, drift] {
         build()?;
     }
     Ok(folder)
@@ -118,6 +129,14 @@ pub fn helm() -> Result<PathBuf> {
 /// [`Missing`](super::Missing) where it cannot be had; else why it cannot be built.
 pub fn coredns() -> Result<PathBuf> {
     Ok(COREDNS.built()?.join("coredns"))
+}
+
+/// Argo CD's comparison, built if need be.
+///
+/// # Errors
+/// [`Missing`](super::Missing) where it cannot be had; else why it cannot be built.
+pub fn drift() -> Result<PathBuf> {
+    Ok(DRIFT.built()?.join("drift"))
 }
 
 /// One at a time on a cluster that is not ours, over all test processes: held until dropped.

@@ -78,3 +78,8 @@ pub async fn cluster_or_skip(builder: ClusterBuilder) -> Option<Cluster> {
 pub fn helm_or_skip() -> Option<PathBuf> {
     available(programs::helm()).inspect_err(|missing| skip(missing)).ok()
 }
+
+/// Argo CD's comparison, built if need be; absent: the test is to return, it has been counted as skipped.
+pub fn drift_or_skip() -> Option<PathBuf> {
+    available(programs::drift()).inspect_err(|missing| skip(missing)).ok()
+}

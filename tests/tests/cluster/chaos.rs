@@ -4,9 +4,11 @@
 
 mod access;
 mod broken;
+mod ending;
 mod labels;
 mod live;
 mod manifests;
 mod namespaces;
 mod random;
 mod revocation;
+mod unavailable;

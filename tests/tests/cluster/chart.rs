@@ -1,6 +1,8 @@
 //! The Helm chart on a real API server: every object of every example is taken, rights are as small as
 //! they are said to be, and installing, upgrading and removing leave what they should.
 
+mod dangling;
+mod drift;
 mod roles;
 mod secret;
 

@@ -2,9 +2,14 @@
 //! renders, a controller and an issuer with the rights that it gives them, and what is found when each
 //! thing breaks.
 
+mod commands;
+mod copy;
 mod helm;
+mod inventory;
 mod preflight;
 mod proposals;
+mod reports;
+mod sizes;
 mod world;
 
 use crate::cli::{Said, portcullis};
@@ -54,6 +59,11 @@ async fn a_sound_installation_is_healthy_and_each_thing_that_breaks_is_told() {
     let text = portcullis(world.cluster.kubeconfig(), &["health"]).await.out;
     assert!(text.contains("\nhealthy: "), "{text}");
 
+    reports::a_namespace_that_never_finishes_is_no_fault(&world).await;
+    reports::what_is_injected_keeps_to_strict_rules_of_the_cluster(&world).await;
+    reports::a_container_of_the_sidecars_name_is_not_taken_for_it(&world).await;
+    sizes::bounds_of_a_namespace_can_be_met(&world).await;
+    copy::a_copy_of_a_pod_has_its_sidecar_and_nobody_misses_it(&world).await;
     who_may_see_little_is_told_little(&world).await;
     a_namespace_that_refuses_sidecars(&world).await;
     a_right_and_a_bundle(&world).await;

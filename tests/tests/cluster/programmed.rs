@@ -1,10 +1,12 @@
 //! Counts of `Programmed` over several replicas on a real API server: correct whichever replica leads,
 //! unknown while a replica does not answer, and never undone by a replica that lags behind.
 
+mod cut;
 mod line;
 mod proxy;
 mod reasons;
 mod restored;
+mod unmoved;
 mod unsent;
 pub(crate) mod watching;
 

@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 const OTHERS: [(&str, &str); 16] = [
     ("--cacert", "curl"),
     ("--connect-to", "curl"),
-    ("--install", "helm"),
     ("--noflush", "iptables-restore"),
     ("--profile", "cargo"),
     ("--dport", "iptables"),
@@ -20,6 +19,7 @@ const OTHERS: [(&str, &str); 16] = [
     ("--uid-owner", "iptables"),
     ("--dst-type", "iptables"),
     ("--take-ownership", "helm"),
+    ("--reset-then-reuse-values", "helm"),
     ("--overwrite", "kubectl"),
     ("--server-side", "kubectl"),
     ("--force-conflicts", "kubectl"),

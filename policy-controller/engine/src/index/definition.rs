@@ -82,7 +82,9 @@ impl Index {
         let key = &object.meta.key;
         if key.kind == Kind::Namespace && !self.kept.is_empty() {
             let before = self.object(key).map(Arc::as_ref);
-            if kept::is_end_requested(before, object) {
+            if object.meta.is_ending {
+                self.end_kept(Some(&*key.name), touched);
+            } else if kept::is_end_requested(before, object) {
                 let everywhere = key.name == self.control_plane;
                 self.end_kept((!everywhere).then_some(&*key.name), touched);
             }
@@ -132,10 +134,13 @@ impl Index {
         self.replace(key, None, touched);
     }
 
-    /// Keeps an object whose definition is gone, if its namespace is there.
+    /// Keeps an object whose definition is gone, if its namespace is there and stays: who deletes a namespace
+    /// has decided about all that is in it.
     fn keep(&mut self, key: &ObjectKey, touched: &mut Touched) {
-        let is_homeless = !key.namespace.is_empty() && self.object(&key.own_namespace()).is_none();
-        if self.synced && is_homeless {
+        let home = self.object(&key.own_namespace());
+        let is_homeless = !key.namespace.is_empty() && home.is_none();
+        let is_ending = !key.namespace.is_empty() && home.is_some_and(|home| home.meta.is_ending);
+        if (self.synced && is_homeless) || is_ending {
             self.remove(key, touched);
         } else if self.object(key).is_some() {
             Arc::make_mut(&mut self.kept).keep(key.clone());
@@ -423,6 +428,23 @@ mod tests {
         let mut index = with_kept_servers();
         index.apply(&batch(vec![
             Change::Delete(testing::key(Kind::Namespace, "", "shop")),
+            Change::Apply(created("c", "2026-01-01T00:00:00Z", "5")),
+            Change::Keep(testing::key(Kind::Server, "shop", "c")),
+        ]));
+        assert_eq!(kept(&index), (vec![], 0));
+    }
+
+    /// A namespace that a finalizer holds back is there for as long as that is, and its pods may be, too.
+    #[test]
+    fn a_namespace_that_is_being_deleted_keeps_nothing() {
+        let ending = testing::object(
+            "{apiVersion: v1, kind: Namespace, metadata: {name: shop, deletionTimestamp: \
+             '2026-01-02T00:00:00Z'}}",
+        );
+        let mut index = with_kept_servers();
+        index.apply(&batch(vec![Change::Apply(ending)]));
+        assert_eq!(kept(&index), (vec![], 0));
+        index.apply(&batch(vec![
             Change::Apply(created("c", "2026-01-01T00:00:00Z", "5")),
             Change::Keep(testing::key(Kind::Server, "shop", "c")),
         ]));

@@ -2,7 +2,7 @@
 //!
 //! When a CustomResourceDefinition is deleted, the API server deletes all its objects. Nobody decided
 //! about the objects themselves, and most of them restrict, so each stays until another object of its
-//! name is applied, its Namespace is gone, or an administrator ends it.
+//! name is applied, its Namespace is deleted, or an administrator ends it.
 
 use policy_crds::annotation::END_KEPT_OBJECTS;
 use policy_crds::resource::Recorded;

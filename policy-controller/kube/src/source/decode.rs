@@ -105,6 +105,7 @@ fn invalid(key: ObjectKey, error: FieldError) -> Object {
         created: None,
         uid: None,
         generation: None,
+        is_ending: false,
         recorded: None,
     };
     Object { meta, body: Body::Invalid(Invalid { errors: vec![error], claims }) }

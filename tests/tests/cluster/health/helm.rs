@@ -34,8 +34,14 @@ pub(super) async fn the_upgrade_brings_back_what_it_renders(world: &World) {
             "metadata": {"name": name}});
         objects.delete(&configuration.to_string()).await.unwrap();
     }
+    let secret = json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "policy-admission-tls", "namespace": "portcullis"}});
+    objects.delete(&secret.to_string()).await.unwrap();
     let report = health(&world.cluster, &[]).await.json();
     found(&report, "webhooks", "fail", "portcullis-injector does not exist");
+    let words = "the Secret with the webhooks' certificate is missing or empty";
+    found(&report, "webhook-authority", "fail", words);
+    assert!(mend(&report, "webhook-authority").contains("`helm upgrade`"), "{report:#}");
     assert!(mend(&report, "webhooks").contains("`helm upgrade`"), "{report:#}");
     assert!(mend(&report, "account-rights").contains("`helm upgrade`"), "{report:#}");
     let chart = folder().display().to_string();
@@ -44,6 +50,8 @@ pub(super) async fn the_upgrade_brings_back_what_it_renders(world: &World) {
     let report = health(&world.cluster, &[]).await.json();
     passes(&report, "webhooks");
     passes(&report, "account-rights");
+    // The controller, which does not run here, fills it.
+    assert!(objects.get(&secret).await.unwrap().is_some(), "the Secret is back");
 }
 
 /// Definitions that are gone: the upgrade cannot bring them back, because the release has objects of these

@@ -194,7 +194,7 @@ impl Place<'_> {
     }
 }
 
-async fn runs(cluster: &Cluster, pod: &Value, status: Value) {
+pub(crate) async fn runs(cluster: &Cluster, pod: &Value, status: Value) {
     let mut pod = pod.clone();
     pod["status"] = status;
     cluster.apply_status(&pod.to_string()).await.unwrap();
