@@ -11,9 +11,9 @@ use tracing_subscriber::EnvFilter;
 /// Decide at the pod who may reach which port and route of a workload, and say why.
 ///
 /// Results go to standard output, everything else to standard error. Standard input is read only by
-/// `inject -` and `import FORMAT -`. Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong
-/// use of the command line; `request` has additional ones. PORTCULLIS_LOG=debug prints the logs of
-/// embedded components.
+/// `inject -`, `import FORMAT -` and `export FORMAT -`. Exit codes: 0 done, 1 the answer is no or something
+/// failed, 2 wrong use of the command line; `request` has additional ones. PORTCULLIS_LOG=debug prints the
+/// logs of embedded components.
 #[derive(Debug, Parser)]
 #[command(name = "portcullis", version, verbatim_doc_comment, arg_required_else_help = true)]
 struct Cli {
@@ -31,6 +31,7 @@ enum Command {
     Authz(command::authz::AuthzArgs),
     Echo(command::echo::EchoArgs),
     Edges(command::edges::EdgesArgs),
+    Export(command::export::ExportArgs),
     Grants(command::grants::GrantsArgs),
     Health(command::health::HealthArgs),
     Identity(command::identity::IdentityArgs),
@@ -69,6 +70,7 @@ pub fn main() -> ExitCode {
         Command::Authz(args) => command::authz::run(&args),
         Command::Echo(args) => command::echo::run(args),
         Command::Edges(args) => command::edges::run(&args),
+        Command::Export(args) => command::export::run(&args),
         Command::Grants(args) => command::grants::run(&args),
         Command::Health(args) => command::health::run(&args),
         Command::Identity(args) => command::identity::run(&args),

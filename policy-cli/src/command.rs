@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod denied;
 pub(crate) mod echo;
 pub(crate) mod edges;
+pub(crate) mod export;
 pub(crate) mod grants;
 pub(crate) mod health;
 pub(crate) mod identity;

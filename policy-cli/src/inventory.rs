@@ -92,9 +92,22 @@ impl Inventory {
             let settings = Settings::of_cluster(&cluster, pod, &flags.settings).await;
             return Self::of_cluster(cluster, settings).await;
         }
-        let inputs = inputs(&flags.filename, &reader)?;
         let scope = flags.cluster.namespaces.of_directory();
-        let read = Self::of_manifests(&inputs, scope, Settings::of_directory(&flags.settings));
+        Self::of_paths(&flags.filename, scope, &flags.settings, &reader)
+    }
+
+    /// Reads manifests that are whole. `reader`: as for [`inputs`].
+    ///
+    /// # Errors
+    /// Whatever cannot be read, with advice.
+    pub(crate) fn of_paths(
+        paths: &[PathBuf],
+        scope: Scope,
+        settings: &SettingsFlags,
+        reader: &str,
+    ) -> anyhow::Result<Self> {
+        let inputs = inputs(paths, reader)?;
+        let read = Self::of_manifests(&inputs, scope, Settings::of_directory(settings));
         let read = read.context("cannot read the manifests")?;
         read.refuse_unreadable()?;
         Ok(read)

@@ -132,6 +132,7 @@ mod tests {
         lacking.sort();
         // Another command with a required argument belongs here, and has an example already.
         let known = [
+            "export smi",
             "identity",
             "import consul",
             "import grpc",

@@ -196,3 +196,99 @@ fn what_is_broken_is_named_with_file_line_and_field() {
     fails("serviceprofile", "kind: ConfigMap\n", kinds);
     fails("smi", "kind: ConfigMap\n", "has no TrafficTarget: ");
 }
+
+/// A pod, and a Server that one ServiceAccount may use.
+const CLOSED: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, labels: {app: web}}
+spec:
+  serviceAccountName: web
+  containers: [{name: app, image: app, ports: [{containerPort: 8080}]}]
+---
+apiVersion: policy.linkerd.io/v1beta3
+kind: Server
+metadata: {name: web, namespace: shop}
+spec: {podSelector: {matchLabels: {app: web}}, port: 8080, proxyProtocol: HTTP/1}
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  targetRef: {group: policy.linkerd.io, kind: Server, name: web}
+  requiredAuthenticationRefs: [{kind: ServiceAccount, name: cart}]
+";
+
+const TRAFFIC: &str = "\
+apiVersion: specs.smi-spec.io/v1alpha4
+kind: TCPRoute
+metadata:
+  name: web.8080
+  namespace: shop
+spec:
+  matches:
+    ports:
+    - 8080
+---
+apiVersion: specs.smi-spec.io/v1alpha4
+kind: HTTPRouteGroup
+metadata:
+  name: web.8080
+  namespace: shop
+spec:
+  matches:
+  - methods:
+    - \"*\"
+    name: m1
+    pathRegex: \".*\"
+---
+apiVersion: access.smi-spec.io/v1alpha3
+kind: TrafficTarget
+metadata:
+  name: web.8080.1
+  namespace: shop
+spec:
+  destination:
+    kind: ServiceAccount
+    name: web
+    namespace: shop
+  rules:
+  - kind: TCPRoute
+    name: web.8080
+  - kind: HTTPRouteGroup
+    matches:
+    - m1
+    name: web.8080
+  sources:
+  - kind: ServiceAccount
+    name: cart
+    namespace: shop
+";
+
+const EXPORT_REPORT: &str = "\
+LINE  SOURCE                                  TRANSLATED  NOTE
+-     port 8080 of ServiceAccount shop/web    exact       TrafficTarget `web.8080.1`
+-     other ports of ServiceAccount shop/web  not at all  what is granted on ports that nobody declares is left out
+1 exact, 0 narrower, 1 not at all
+";
+
+fn export_smi(arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    command.args(["export", "smi"]).args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // The program may exit before it has read its input.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn policies_are_exported_to_smi_and_what_it_cannot_say_is_listed() {
+    let expected = (Some(0), TRAFFIC.to_owned(), EXPORT_REPORT.to_owned());
+    assert_eq!(texts(&export_smi(&["-"], CLOSED)), expected);
+    let (code, json, _) = texts(&export_smi(&["-o", "json", "-"], CLOSED));
+    let list: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, list["items"].as_array().unwrap().len()), (Some(0), 3));
+    let (code, out, told) = texts(&export_smi(&["-"], "kind: [\n"));
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{told}");
+}

@@ -7,6 +7,8 @@
 //! Consul, NetworkPolicy       and denials                        AuthorizationPolicy, …
 //! ```
 //!
+//! `export_smi` goes the other way: compiled policies of ports become TrafficTargets.
+//!
 //! **Invariants.** What is written never permits what the source denies: where a rule cannot be said, it is
 //! left out or said narrower, and a row of the report names it with its line. Every object passes the reader
 //! of its kind before it is returned. Nothing is fetched.
@@ -34,9 +36,9 @@ pub use file::ImportFile;
 pub use groups::GroupChoice;
 pub use grpc::{GrpcChoice, grpc_services};
 pub use istio::{IstioMesh, istio};
-pub use manifest::{Imported, Manifest};
+pub use manifest::{Exported, Imported, Manifest};
 pub use network_policy::network_policies;
 pub use openapi::open_api;
 pub use report::{Fidelity, ReportRow, SourceLine};
 pub use service_profile::service_profiles;
-pub use smi::smi;
+pub use smi::{AccountOfIdentity, ExportedAccount, export_smi, smi};

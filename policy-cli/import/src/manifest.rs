@@ -67,6 +67,36 @@ impl Manifest {
     }
 }
 
+/// Objects of another format that an export makes, and the report of what became of each part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// The objects.
+    pub objects: Vec<Value>,
+    /// The parts of the policies, translated or not.
+    pub rows: Vec<ReportRow>,
+}
+
+impl Exported {
+    /// The objects as YAML documents.
+    pub fn yaml(&self) -> String {
+        documents(self.objects.iter())
+    }
+
+    /// The objects as one List in JSON.
+    pub fn json(&self) -> String {
+        list(self.objects.iter())
+    }
+}
+
+fn documents<'a>(objects: impl Iterator<Item = &'a Value>) -> String {
+    objects.map(yaml).collect::<Vec<_>>().join("---\n")
+}
+
+fn list<'a>(objects: impl Iterator<Item = &'a Value>) -> String {
+    let items: Vec<&Value> = objects.collect();
+    format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": items}))
+}
+
 /// The manifests that an import makes, and the report of what became of each part of its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
@@ -79,14 +109,12 @@ pub struct Imported {
 impl Imported {
     /// The manifests as YAML documents, as `kubectl apply` takes them.
     pub fn yaml(&self) -> String {
-        let objects = self.manifests.iter().map(|manifest| yaml(&manifest.0));
-        objects.collect::<Vec<_>>().join("---\n")
+        documents(self.values())
     }
 
     /// The manifests as one List in JSON.
     pub fn json(&self) -> String {
-        let items: Vec<&Value> = self.values().collect();
-        format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": items}))
+        list(self.values())
     }
 
     /// The manifests as values.

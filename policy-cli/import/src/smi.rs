@@ -2,9 +2,12 @@
 //! IdentityBinding (smi-spec.io, archived).
 
 mod binding;
+mod export;
 mod naming;
 mod specs;
 mod target;
+
+pub use export::{AccountOfIdentity, ExportedAccount, export_smi};
 
 use crate::file::{ImportFile, SourceNode};
 use crate::manifest::Imported;

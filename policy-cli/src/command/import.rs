@@ -1,7 +1,7 @@
 //! `portcullis import`.
 
 mod input;
-mod print;
+pub(super) mod print;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};

@@ -2,7 +2,7 @@
 
 use crate::output::{self, Paint};
 use clap::ValueEnum;
-use policy_import::{Fidelity, ImportFile, Imported, ReportRow, difference};
+use policy_import::{Exported, Fidelity, ImportFile, Imported, ReportRow, difference};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ const MAX_ERRORS: usize = 20;
 
 /// Form in which manifests are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum ManifestFormat {
+pub(in crate::command) enum ManifestFormat {
     /// One YAML document for each manifest.
     #[default]
     Yaml,
@@ -44,6 +44,20 @@ pub(super) fn print(
     output::text(&match format {
         ManifestFormat::Yaml => imported.yaml(),
         ManifestFormat::Json => imported.json(),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the report and the objects of an export.
+pub(in crate::command) fn print_exported(
+    exported: &Exported,
+    format: ManifestFormat,
+) -> anyhow::Result<ExitCode> {
+    // Nothing more can be reported if standard error is closed.
+    let _ = std::io::stderr().write_all(report(&exported.rows).as_bytes());
+    output::text(&match format {
+        ManifestFormat::Yaml => exported.yaml(),
+        ManifestFormat::Json => exported.json(),
     })?;
     Ok(ExitCode::SUCCESS)
 }
