@@ -288,6 +288,8 @@ pub struct ClientReference {
 pub enum Client {
     /// By the ServiceAccount that it runs as.
     Account(NamespacedName),
+    /// Every ServiceAccount of a namespace.
+    Namespace(Arc<str>),
     /// By what its certificate proves.
     Identity(IdentityMatch),
 }
@@ -295,6 +297,10 @@ pub enum Client {
 impl ClientReference {
     pub(crate) fn account(field: impl Into<String>, name: &NamespacedName) -> Self {
         Self { field: field.into(), client: Client::Account(name.clone()) }
+    }
+
+    pub(crate) fn namespace(field: impl Into<String>, name: &Arc<str>) -> Self {
+        Self { field: field.into(), client: Client::Namespace(name.clone()) }
     }
 
     /// The identities of a list.

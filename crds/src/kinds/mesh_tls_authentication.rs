@@ -55,13 +55,14 @@ fn identity_ref(node: &JsonNode<'_>) -> Option<IdentityRef> {
 pub(super) fn clients(resource: &Resource) -> Vec<ClientReference> {
     let Resource::MeshTlsAuthentication(authentication) = resource else { return Vec::new() };
     let MeshTlsAuthentication { identities, identity_refs } = authentication;
-    let accounts = identity_refs.iter().enumerate().filter_map(|(i, reference)| match reference {
-        IdentityRef::ServiceAccount(name) => {
-            Some(ClientReference::account(format!("spec.identityRefs[{i}].name"), name))
+    let by_object = identity_refs.iter().enumerate().map(|(i, reference)| {
+        let field = format!("spec.identityRefs[{i}].name");
+        match reference {
+            IdentityRef::ServiceAccount(name) => ClientReference::account(field, name),
+            IdentityRef::Namespace(name) => ClientReference::namespace(field, name),
         }
-        IdentityRef::Namespace(_) => None,
     });
-    ClientReference::identities("spec.identities", identities).chain(accounts).collect()
+    ClientReference::identities("spec.identities", identities).chain(by_object).collect()
 }
 
 pub(super) fn definition(_: Profile) -> Definition {

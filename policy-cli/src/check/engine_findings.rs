@@ -108,7 +108,8 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
         // Manifests that declare some clients of a namespace are assumed to declare all of them. One
         // of a namespace that they do not declare is reported with the one that was meant.
         FindingKind::ClientMissing | FindingKind::ForeignClientMissing => {
-            let declares = |account: &ObjectKey| context.declares(account.kind, &account.namespace);
+            // The same of Namespaces, which have no namespace.
+            let declares = |client: &ObjectKey| context.declares(client.kind, &client.namespace);
             context.whole
                 || found.other.as_ref().is_some_and(declares)
                 || found.message.ends_with(" meant?")
@@ -254,7 +255,8 @@ fn placed(
     context: &CheckContext<'_>,
     locations: &mut Locations,
 ) -> Finding {
-    let findings::Finding { object, kind, field, message, other: _ } = found;
+    let findings::Finding { object, kind, field, message, other } = found;
+    let is_namespace = other.is_some_and(|other| other.kind == Kind::Namespace);
     let warning = |field, message| Finding::warning(&object, field, message);
     match kind {
         FindingKind::SelectsNothing => match matched_before(locations.value(&object)) {
@@ -285,6 +287,13 @@ fn placed(
             };
             Finding { severity: context.missing(), ..warning(field, message) }
         }
+        // Namespaces are often declared by the manifests of others.
+        FindingKind::ForeignClientMissing
+            if is_namespace && !context.whole && !message.ends_with(" meant?") =>
+        {
+            let message = message.replace("does not exist", "is declared by no manifest here");
+            Finding { severity: Severity::Note, ..warning(field, message) }
+        }
         FindingKind::Ineffective(_)
         | FindingKind::Remark
         | FindingKind::PrecedenceDiffers
@@ -313,24 +322,53 @@ fn placed(
 /// The path of the reference to an object that a message names, as `Kind namespace/name`.
 fn named_field(object: &ObjectKey, message: &str, locations: &mut Locations) -> Option<String> {
     let spec = locations.value(object)?.get("spec")?;
-    let mut words = message.split([' ', '`', ',', ';', ':']);
-    words.find_map(|word| reference(spec, word.split_once('/')?.1, "spec"))
+    let words: Vec<&str> = message.split([' ', '`', ',', ';', ':']).collect();
+    words.iter().enumerate().find_map(|(at, word)| {
+        let (namespace, name) = word.split_once('/')?;
+        let kind = at.checked_sub(1).and_then(|before| words.get(before)).copied();
+        // A kind of two groups stands with its group.
+        let kind = kind.unwrap_or_default().split('.').next().unwrap_or_default();
+        let sought = Sought { kind, namespace, name };
+        reference(spec, &sought, "spec", true).or_else(|| reference(spec, &sought, "spec", false))
+    })
 }
 
-/// The path of the reference to an object of this name.
-fn reference(value: &Value, name: &str, path: &str) -> Option<String> {
+/// The object that a reference is sought to.
+struct Sought<'a> {
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl Sought<'_> {
+    /// True if these are the fields of a reference to the object; `states_kind`: with its kind.
+    fn is_named_by(&self, fields: &serde_json::Map<String, Value>, states_kind: bool) -> bool {
+        let text = |field: &str| fields.get(field).and_then(Value::as_str);
+        let kind = text("kind");
+        text("name").is_some_and(|name| name.eq_ignore_ascii_case(self.name))
+            && text("namespace").is_none_or(|namespace| namespace == self.namespace)
+            && kind.is_none_or(|kind| kind == self.kind)
+            && kind.is_some() == states_kind
+    }
+}
+
+/// The path of the reference to an object.
+fn reference(value: &Value, sought: &Sought<'_>, path: &str, states_kind: bool) -> Option<String> {
+    let inside = |value: &Value, path: String| reference(value, sought, &path, states_kind);
     match value {
+        Value::Object(fields) if sought.is_named_by(fields, states_kind) => {
+            Some(format!("{path}.name"))
+        }
         Value::Object(fields) => {
-            let own = fields.get("name").and_then(Value::as_str);
-            if own.is_some_and(|own| own.eq_ignore_ascii_case(name)) {
-                return Some(format!("{path}.name"));
-            }
-            fields.iter().find_map(|(key, value)| reference(value, name, &format!("{path}.{key}")))
+            // The references of such a list state no kind.
+            let of_others = |key: &str| key == "serviceAccounts" && sought.kind != "ServiceAccount";
+            let mut fields = fields.iter().filter(|(key, _)| !of_others(key));
+            fields.find_map(|(key, value)| inside(value, format!("{path}.{key}")))
         }
         Value::Array(items) => items
             .iter()
             .enumerate()
-            .find_map(|(index, item)| reference(item, name, &format!("{path}[{index}]"))),
+            .find_map(|(index, item)| inside(item, format!("{path}[{index}]"))),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }

@@ -120,6 +120,10 @@ fn of_part(
         }
         let around = namespaces.get(namespace).cloned();
         let around = around.unwrap_or_else(|| NamespaceContext::unknown(namespace));
+        // The API server sends its pods to no injector.
+        if left_alone(&around, CONTROL_PLANE).is_some() {
+            continue;
+        }
         let messages = dry_run(pod, &around);
         let misplaced = misplaced(&at.part.value, pointer).into_iter();
         found.extend(misplaced.map(|error| diagnostic(at, "", error, Severity::Warning)));

@@ -177,6 +177,8 @@ impl IdentityCollector<'_> {
             match named.client {
                 NamedBy::Account(name) => self.account(key, &name),
                 NamedBy::Identity(identity) => self.identity(&identity),
+                // Its accounts are known by objects of their own.
+                NamedBy::Namespace(_) => {}
             }
         }
     }

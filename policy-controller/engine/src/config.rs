@@ -307,6 +307,14 @@ impl ControllerConfig {
         format!("{namespace}.serviceaccount.identity.{}", self.identity_suffix()).into()
     }
 
+    /// The namespace whose ServiceAccounts have identities with this suffix; `None` if it is not the
+    /// suffix of one namespace of this mesh.
+    pub fn namespace_of_suffix<'s>(&self, suffix: &'s str) -> Option<&'s str> {
+        let rest = suffix.strip_suffix(&self.identity_suffix())?;
+        let namespace = rest.strip_suffix(".serviceaccount.identity.")?;
+        (!namespace.is_empty() && !namespace.contains('.')).then_some(namespace)
+    }
+
     /// The suffix of every mesh identity of a ServiceAccount, after `identity` and a dot.
     pub fn identity_suffix(&self) -> String {
         format!("{}.{}", self.control_plane_namespace, self.identity_domain)

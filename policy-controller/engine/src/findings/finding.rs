@@ -62,8 +62,8 @@ pub enum FindingKind {
     TakesAway,
     /// A ServiceAccount of the object's own namespace does not exist.
     ClientMissing,
-    /// A ServiceAccount of another namespace does not exist. Not reported to users who may not read
-    /// that namespace.
+    /// A ServiceAccount of another namespace, or a Namespace, does not exist. Not reported to users
+    /// who may not read that namespace.
     ForeignClientMissing,
     /// An identity ends in no trust domain of this mesh.
     ForeignIdentity,

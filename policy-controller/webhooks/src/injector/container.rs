@@ -9,8 +9,8 @@ use super::quantity::exceeds;
 use super::setting::Setting;
 use super::settings::{Settings, Trust};
 use super::sidecar::{
-    ADMIN_PORT, INBOUND_PORT, INIT, LOCK_VOLUME, PROXY, PROXY_UID, ROOTS_VOLUME, TOKEN_VOLUME,
-    VERSION_ANNOTATION,
+    ADMIN_PORT, INBOUND_PORT, INIT, LOCK_VOLUME, PORT_NAMES, PROXY, PROXY_UID, ROOTS_VOLUME,
+    TOKEN_VOLUME, VERSION_ANNOTATION,
 };
 use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL, SKIP_ARGUMENT, SKIPPED_PORTS};
 use serde_json::{Map, Value, json};
@@ -225,10 +225,9 @@ fn proxy(
         "imagePullPolicy": config.get(Setting::ImagePullPolicy),
         "args": ["run"],
         "env": environment(config, settings, declared, probed),
-        "ports": [
-            {"name": "proxy-inbound", "containerPort": INBOUND_PORT, "protocol": "TCP"},
-            {"name": "proxy-admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
-        ],
+        "ports": PORT_NAMES.map(|(name, port)| {
+            json!({"name": name, "containerPort": port, "protocol": "TCP"})
+        }),
         "readinessProbe": probe("/ready", config.outbound.probe_port(), 2, 3),
         "livenessProbe": probe("/live", ADMIN_PORT, 10, 3),
         "resources": resources(config),

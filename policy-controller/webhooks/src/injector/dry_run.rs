@@ -3,7 +3,7 @@
 use super::control_plane::ControlPlane;
 use super::effective_config::Defaults;
 use super::element::texts;
-use super::inject::{Outcome, inject};
+use super::inject::{Outcome, inject, of_containers};
 use super::left_alone::left_alone;
 use super::names::{THIS_SIDECAR, near_opt_in, unknown, unrecognized, without_effect};
 use super::opt_in::{INJECT, INJECT_LABEL, NamespaceContext};
@@ -55,11 +55,10 @@ pub fn dry_run(pod: &Value, context: &NamespaceContext) -> DryRun {
         } => {
             result.warned.extend(unknown(&annotations));
         }
-        // Where the namespace asks, it is reported there; where it is left alone, nothing is injected.
-        Outcome::Injected { .. }
-            if !context.is_enabled() && left_alone(&context, CONTROL_PLANE).is_none() =>
-        {
-            let refusal = pod_security_error(&context);
+        Outcome::Injected { .. } if left_alone(&context, CONTROL_PLANE).is_none() => {
+            result.warned.extend(of_containers(pod));
+            // Where the namespace asks, it is reported there.
+            let refusal = pod_security_error(&context).filter(|_| !context.is_enabled());
             result.refused.extend(refusal.map(|it| FieldError { field: String::new(), ..it }));
         }
         Outcome::Injected { .. } | Outcome::Skipped { .. } => {}

@@ -5,7 +5,7 @@ use super::not_text::not_text;
 use super::opt_in::{NamespaceContext, StringMap, decide};
 use super::settings::{Bypass, Settings};
 use super::skip_reason::{self, SkipReason};
-use super::{bypass, container, element, mark, names, pod_security, probe, resources};
+use super::{bypass, container, element, mark, names, pod_security, ports, probe, resources};
 use policy_crds::{FieldError, OutboundMode, annotation};
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     if let Some(refused) = bypass_refusal(bypasses, settings, &mut warnings) {
         return refused;
     }
-    warnings.extend(resources::above_limits(pod).iter().map(ToString::to_string));
+    warnings.extend(of_containers(pod).iter().map(ToString::to_string));
     warnings.extend(names::inherited_without_effect(&annotations, context));
     warnings.extend(config.warnings.iter().cloned());
     warnings.extend(pod_security::pod_security_error(context).map(|refusal| refusal.message));
@@ -167,6 +167,11 @@ fn bypass_refusal(
     }
     warnings.extend(bypasses.iter().map(ToString::to_string));
     None
+}
+
+/// Warnings about the pod's own containers.
+pub(super) fn of_containers(pod: &Value) -> Vec<FieldError> {
+    [resources::above_limits(pod), ports::shared_names(pod)].concat()
 }
 
 /// Warning for a Job whose sidecar is not a native one.

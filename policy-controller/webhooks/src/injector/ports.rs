@@ -1,6 +1,8 @@
 //! Ports of a pod: those that its containers declare, and the port lists of settings.
 
 use super::element::{containers, text};
+use super::sidecar::PORT_NAMES;
+use policy_crds::FieldError;
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,6 +149,25 @@ pub(super) fn named(pod: &Value) -> NamedPorts {
         }
     }
     named
+}
+
+/// Returns the declared ports of a pod's own containers that have the name of a port of the sidecar's:
+/// whatever selects by the name selects the sidecar's port as well.
+pub(super) fn shared_names(pod: &Value) -> Vec<FieldError> {
+    let mut found = Vec::new();
+    for (place, container) in containers(pod) {
+        let list = container.get("ports").and_then(Value::as_array);
+        for (at, port) in list.into_iter().flatten().enumerate() {
+            let own = PORT_NAMES.iter().find(|(name, _)| text(port, "name") == Some(name));
+            let Some((name, number)) = own else { continue };
+            let message = format!(
+                "`{name}` is the name of the sidecar's port {number} as well, so that a Server that names it \
+                 decides about both; give this port another name"
+            );
+            found.push(FieldError { field: format!("{place}.ports[{at}].name"), message });
+        }
+    }
+    found
 }
 
 /// Resolves the port of a probe: a number, a name in the same container (case-insensitive), or a

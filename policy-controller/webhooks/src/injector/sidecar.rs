@@ -8,6 +8,9 @@ pub(super) const INIT: &str = policy_crds::annotation::INIT_CONTAINER;
 pub(super) const INBOUND_PORT: u16 = 4143;
 /// Port of the proxy's admin server.
 pub(super) const ADMIN_PORT: u16 = 4191;
+/// The names of the ports that the sidecar declares.
+pub(super) const PORT_NAMES: [(&str, u16); 2] =
+    [("proxy-inbound", INBOUND_PORT), ("proxy-admin", ADMIN_PORT)];
 /// Port of the pod's own connections, on loopback.
 pub(super) const OUTBOUND_PORT: u16 = 4140;
 /// Port that nobody listens on: only the inbound redirect leads to the sidecar, so that who gets a
