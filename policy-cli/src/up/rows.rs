@@ -8,6 +8,7 @@ use super::screen::{ClientCommand, ClientRow, NewCall, PortRow};
 use super::suggest::{Candidate, suggest};
 use crate::local_mesh::mesh::{LocalMesh, LocalMeshError};
 use crate::local_mesh::pods::{RunningPod, application_name};
+use crate::unguarded::UnguardedWorkloads;
 use policy_core::{Identity, Owner, WorkloadKey};
 use policy_crds::Object;
 use policy_engine::WorkloadState;
@@ -75,6 +76,8 @@ pub(super) struct RowSources<'a> {
     pub(super) pods: &'a BTreeMap<WorkloadKey, Pod>,
     /// Sidecars of clients.
     pub(super) callers: &'a mut Callers,
+    /// What no sidecar guards in a cluster.
+    pub(super) unguarded: &'a UnguardedWorkloads,
 }
 
 /// What a client's command is chosen from.
@@ -121,6 +124,7 @@ impl RowSources<'_> {
                     continue;
                 };
                 let policy = policy.current().policy.clone();
+                let unguarded = self.unguarded.get(key).and_then(|it| it.port(port.get()));
                 rows.push(PortRow {
                     workload: key.to_string(),
                     port: port.get(),
@@ -129,6 +133,7 @@ impl RowSources<'_> {
                         Owner::Server(server) => server.to_string(),
                         Owner::Default(default) => format!("default {}", default.as_str()),
                     },
+                    unguarded: unguarded.map(str::to_owned),
                     protocol: protocol_name(policy.protocol),
                     server_name: pod.unit.server_name.clone(),
                     application: application_name(&key.namespace, &key.name),

@@ -22,6 +22,9 @@ pub(crate) struct PortRow {
     pub(crate) address: SocketAddr,
     /// Owner of the port's policy.
     pub(crate) policy: String,
+    /// Reason why no sidecar guards the port in a cluster: the policy holds here alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unguarded: Option<String>,
     /// Protocol by which connections are read.
     pub(crate) protocol: String,
     /// Its name for mesh TLS.
@@ -166,6 +169,7 @@ impl ChangedEvent<'_> {
         for port in self.ports {
             let (workload, number, address) = (&port.workload, port.port, port.address);
             let _ = writeln!(text, "{} {workload}:{number} at {address}", paint.notice("new  "));
+            text.extend(unguarded(port));
         }
         for client in self.clients {
             let _ =
@@ -190,11 +194,22 @@ fn ports(rows: &[PortRow]) -> String {
             row.workload.clone(),
             row.port.to_string(),
             row.address.to_string(),
-            row.policy.clone(),
+            match row.unguarded {
+                Some(_) => format!("{}, here alone", row.policy),
+                None => row.policy.clone(),
+            },
             row.protocol.clone(),
         ]
     });
-    table(["WORKLOAD", "PORT", "ADDRESS", "POLICY", "PROTOCOL"], cells)
+    let mut text = table(["WORKLOAD", "PORT", "ADDRESS", "POLICY", "PROTOCOL"], cells);
+    text.extend(rows.iter().filter_map(unguarded));
+    text
+}
+
+/// A line about a port that no sidecar guards in a cluster.
+fn unguarded(row: &PortRow) -> Option<String> {
+    let (workload, port, reason) = (&row.workload, row.port, row.unguarded.as_ref()?);
+    Some(format!("{workload}:{port} is open to everybody in a cluster: {reason}\n"))
 }
 
 fn clients(rows: &[ClientRow]) -> String {
@@ -351,6 +366,7 @@ mod tests {
             port: 8080,
             address: "127.10.64.1:8080".parse().unwrap(),
             policy: String::new(),
+            unguarded: None,
             protocol: String::new(),
             server_name: "web.example".to_owned(),
             application: "web-0.shop".to_owned(),

@@ -13,6 +13,7 @@ use crate::local_mesh::mesh::{LocalMesh, LocalMeshConfig, LocalMeshError};
 use crate::local_mesh::pods::PortAllocation;
 use crate::output::{self, Format, Paint};
 use crate::signals::Signals;
+use crate::unguarded::{self, UnguardedWorkloads};
 use anyhow::{Context, bail};
 use futures_util::future::join_all;
 use ipnet::Ipv4Net;
@@ -89,6 +90,7 @@ struct Session {
     callers: Callers,
     rows: Rows,
     problems: BTreeSet<String>,
+    unguarded: UnguardedWorkloads,
     pod_limit_reported: bool,
 }
 
@@ -108,6 +110,7 @@ impl Session {
             callers: Callers::default(),
             rows: Rows::default(),
             problems: BTreeSet::new(),
+            unguarded: UnguardedWorkloads::new(),
             pod_limit_reported: false,
         };
         session.show_problems()?;
@@ -192,8 +195,8 @@ impl Session {
     }
 
     fn row_sources(&mut self) -> RowSources<'_> {
-        let Self { mesh, certificates, pods, callers, .. } = self;
-        RowSources { mesh, certificates, pods, callers }
+        let Self { mesh, certificates, pods, callers, unguarded, .. } = self;
+        RowSources { mesh, certificates, pods, callers, unguarded }
     }
 
     fn print_ready(&self) -> anyhow::Result<()> {
@@ -281,13 +284,15 @@ impl Session {
         Ok(())
     }
 
-    /// Returns what `check` finds in the manifests besides what the controller says of them.
-    fn findings(&self, said: &[Diagnostic]) -> Vec<Diagnostic> {
+    /// Returns what `check` finds in the manifests besides what the controller says of them, and keeps what
+    /// no sidecar guards.
+    fn findings(&mut self, said: &[Diagnostic]) -> Vec<Diagnostic> {
         let settings = Settings::from_config(self.mesh.config.clone());
         // Manifests that cannot be read are reported by the controller.
         let Ok(inventory) = Inventory::of_manifests(&self.inputs, Scope::All, settings) else {
             return Vec::new();
         };
+        self.unguarded = unguarded::workloads(&inventory);
         let place = |it: &Diagnostic| (Arc::clone(&it.file), it.line, it.field.clone());
         let known: BTreeSet<_> = said.iter().map(place).collect();
         let found = check_inventory(inventory, Questions::default()).diagnostics.into_iter();

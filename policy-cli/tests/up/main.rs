@@ -453,3 +453,51 @@ fn the_tables_are_for_people_unless_asked_otherwise() {
     }
     assert!(!text.contains('\u{1b}'), "colours without a terminal");
 }
+
+/// A pod in its node's network, and a port around the sidecar, were listed with their Servers as all others.
+#[test]
+fn what_no_sidecar_guards_in_a_cluster_is_said_beside_its_port() {
+    let directory = tempfile::tempdir().unwrap();
+    let pod = |name: &str, more: &str, annotations: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\n\
+             metadata: {{name: {name}, namespace: shop, labels: {{app: web}}, annotations: {{{annotations}}}}}\n\
+             spec: {{{more}containers: [{{name: c, image: c, ports: [{{containerPort: 8080}}]}}]}}\n---\n"
+        )
+    };
+    let asks = "portcullis.dev/inject: enabled";
+    let text = [
+        pod("guarded", "", asks),
+        pod("host", "hostNetwork: true, ", asks),
+        pod("skipped", "", &format!("{asks}, config.linkerd.io/skip-inbound-ports: '8080'")),
+        "apiVersion: policy.linkerd.io/v1beta3\nkind: Server\nmetadata: {name: web, namespace: shop}\n\
+         spec: {podSelector: {matchLabels: {app: web}}, port: 8080}\n"
+            .to_owned(),
+    ];
+    std::fs::write(directory.path().join("all.yaml"), text.concat()).unwrap();
+    let reasons = [
+        ("guarded", None),
+        (
+            "host",
+            Some(
+                "the pod has hostNetwork: true; its connections cannot be distinguished from its node's",
+            ),
+        ),
+        (
+            "skipped",
+            Some("connections to it go around the sidecar, because skip-inbound-ports names it"),
+        ),
+    ];
+    let (shown, _) = tables(directory.path());
+    let up = Up::start(directory.path());
+    for (name, reason) in reasons {
+        let pod = format!("shop/{name}");
+        assert_eq!(up.port(&pod, 8080)["unguarded"].as_str(), reason);
+        let row = shown.lines().find(|line| line.starts_with(&format!("{pod} "))).unwrap();
+        assert_eq!(row.contains("Server shop/web, here alone"), reason.is_some(), "{row}");
+        let line =
+            reason.map(|reason| format!("{pod}:8080 is open to everybody in a cluster: {reason}"));
+        let found = shown.lines().find(|line| line.starts_with(&format!("{pod}:8080 ")));
+        assert_eq!(found, line.as_deref());
+    }
+}
