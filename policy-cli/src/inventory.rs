@@ -217,7 +217,7 @@ impl Inventory {
 
     /// Returns the parsed object with this key.
     pub(crate) fn object(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
-        self.compiled.objects.iter().find(|object| object.meta.key == *key)
+        self.compiled.object(key)
     }
 
     /// Kinds that could not be listed, for output.

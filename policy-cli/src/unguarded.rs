@@ -9,62 +9,89 @@ use policy_webhooks::injector::{
 };
 use serde_json::Value;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pods and ports that no sidecar guards, by workload. Workloads without an entry may be guarded whole.
 pub(crate) type UnguardedWorkloads = BTreeMap<WorkloadKey, Unguarded>;
 
 /// Returns what no sidecar guards of the pods that were read.
 pub(crate) fn workloads(inventory: &Inventory) -> UnguardedWorkloads {
-    per_pod(inventory, |pod, context, control_plane| {
+    of_these(inventory, |_| true)
+}
+
+/// Returns the same of some pods alone.
+pub(crate) fn of_these(
+    inventory: &Inventory,
+    is_wanted: impl Fn(&WorkloadKey) -> bool,
+) -> UnguardedWorkloads {
+    per_pod(inventory, is_wanted, |pod, context, control_plane| {
         Some(unguarded(pod, context, control_plane)).filter(|found| !found.is_nothing())
     })
 }
 
-/// Returns the pods whose connections to this port of others carry no identity, with the reason.
-pub(crate) fn plaintext_callers(inventory: &Inventory, port: u16) -> BTreeMap<WorkloadKey, String> {
-    per_pod(inventory, |pod, context, control_plane| {
+/// Returns those of some pods whose connections to this port of others carry no identity, with the reason.
+pub(crate) fn plaintext_callers(
+    inventory: &Inventory,
+    is_wanted: impl Fn(&WorkloadKey) -> bool,
+    port: u16,
+) -> BTreeMap<WorkloadKey, String> {
+    per_pod(inventory, is_wanted, |pod, context, control_plane| {
         plaintext_call(pod, context, control_plane, port)
     })
 }
 
-/// Returns what the injector says of the pods that were read. `of` gets the JSON of a pod or template, the
+/// The objects by which pods are declared.
+struct DeclaringObjects<'a> {
+    keys: BTreeSet<&'a ObjectKey>,
+    names: BTreeSet<&'a str>,
+}
+
+/// Returns what the injector says of pods that were read. `of` gets the JSON of a pod or template, the
 /// context of its namespace and the injector's own namespace.
 fn per_pod<T: Clone>(
     inventory: &Inventory,
+    is_wanted: impl Fn(&WorkloadKey) -> bool,
     of: impl Fn(&Value, &NamespaceContext, &str) -> Option<T>,
 ) -> BTreeMap<WorkloadKey, T> {
-    let of_cluster = inventory.values.values().cloned();
-    let declared = inventory.declared().map(Cow::into_owned);
-    let values: Vec<Value> = of_cluster.chain(declared).collect();
+    let pods = inventory.compiled.objects.iter().map(|object| &object.meta.key);
+    let pods = pods.filter(|key| key.kind == Kind::Pod).map(|key| {
+        let (namespace, name) = (key.namespace.clone(), key.name.clone());
+        let declared = inventory.locations.get(key).map_or(key, |place| &place.declared);
+        (WorkloadKey { namespace, kind: WorkloadKind::Pod, name }, declared)
+    });
+    let wanted: Vec<(WorkloadKey, &ObjectKey)> =
+        pods.filter(|(workload, _)| is_wanted(workload)).collect();
+    let keys: BTreeSet<&ObjectKey> = wanted.iter().map(|(_, declared)| *declared).collect();
+    let names = keys.iter().map(|key| &*key.name).collect();
+    let declaring = DeclaringObjects { keys, names };
+    let of_cluster = inventory.values.values().map(Cow::Borrowed);
+    let values: Vec<Cow<'_, Value>> = of_cluster.chain(inventory.declared()).collect();
     let settings = &inventory.settings;
     let (home, reads_linkerd) = (&*settings.config.control_plane_namespace, settings.reads_linkerd);
     let injector = InstalledInjector { home, reads_linkerd };
     let namespaces = namespaces(&values, injector);
     // A pod that is written has its name, whatever workloads there are.
     let is_pod = |value: &&Value| value.get("kind").and_then(Value::as_str) == Some("Pod");
-    let (written, others): (Vec<&Value>, Vec<&Value>) = values.iter().partition(is_pod);
+    let (written, others): (Vec<&Value>, Vec<&Value>) =
+        values.iter().map(|value| &**value).partition(is_pod);
     let all = others.into_iter().chain(written);
     let of_pod = |pod: &Value, context: &NamespaceContext| of(pod, context, home);
     // What is guarded counts as well: a pod that is written replaces a template's of its name.
     let by_object: BTreeMap<ObjectKey, Option<T>> =
-        all.flat_map(|value| of_object(value, &namespaces, injector, of_pod)).collect();
-    let pods = inventory.compiled.objects.iter().map(|object| &object.meta.key);
-    let found = pods.filter(|key| key.kind == Kind::Pod).filter_map(|key| {
-        let declared = inventory.locations.get(key).map_or(key, |place| &place.declared);
-        let found = by_object.get(declared)?.as_ref()?;
-        let (namespace, name) = (key.namespace.clone(), key.name.clone());
-        Some((WorkloadKey { namespace, kind: WorkloadKind::Pod, name }, found.clone()))
+        all.flat_map(|value| of_object(value, &declaring, &namespaces, injector, of_pod)).collect();
+    let found = wanted.into_iter().filter_map(|(workload, declared)| {
+        Some((workload, by_object.get(declared)?.as_ref()?.clone()))
     });
     found.collect()
 }
 
 fn namespaces(
-    values: &[Value],
+    values: &[Cow<'_, Value>],
     injector: InstalledInjector<'_>,
 ) -> BTreeMap<String, NamespaceContext> {
     let is = |value: &&Value| value.get("kind").and_then(Value::as_str) == Some("Namespace");
-    let found = values.iter().filter(is).filter_map(|it| injector.context(it));
+    let values = values.iter().map(|value| &**value);
+    let found = values.filter(is).filter_map(|it| injector.context(it));
     found.map(|context| (context.namespace.clone(), context)).collect()
 }
 
@@ -83,10 +110,16 @@ fn names_of_pod(pod: &Object) -> Vec<ObjectKey> {
 /// Returns what is said of an object's pods, if anything, by the keys under which they are declared.
 fn of_object<T: Clone>(
     value: &Value,
+    declaring: &DeclaringObjects<'_>,
     namespaces: &BTreeMap<String, NamespaceContext>,
     injector: InstalledInjector<'_>,
     of: impl Fn(&Value, &NamespaceContext) -> Option<T>,
 ) -> Vec<(ObjectKey, Option<T>)> {
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
+    let is_named = || text("/metadata/name").is_some_and(|name| declaring.names.contains(name));
+    if text("/kind") == Some("Pod") && !is_named() {
+        return Vec::new();
+    }
     let Some(template) = templates(value).into_iter().next() else { return Vec::new() };
     let Some(pod) = value.pointer(&template.pointer) else { return Vec::new() };
     let keys = match policy_crds::parse(value) {
@@ -96,6 +129,9 @@ fn of_object<T: Clone>(
             .unwrap_or_default(),
     };
     let Some(first) = keys.first() else { return Vec::new() };
+    if !keys.iter().any(|key| declaring.keys.contains(key)) {
+        return Vec::new();
+    }
     let unknown = || injector.unknown(&first.namespace);
     let context = namespaces.get(&*first.namespace).cloned().unwrap_or_else(unknown);
     let found = of(pod, &context);
@@ -126,7 +162,7 @@ mod tests {
         let fault = |pod: &Value, _: &NamespaceContext, _: &str| {
             pod.pointer("/metadata/annotations/fault").map(|_| ())
         };
-        let found = per_pod(&inventory, fault);
+        let found = per_pod(&inventory, |_| true, fault);
         let names: Vec<&str> = found.keys().map(|workload| &*workload.name).collect();
         assert_eq!(names, ["web-rollout-0"]);
     }

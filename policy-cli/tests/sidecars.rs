@@ -13,9 +13,17 @@ mod sidecars {
     pub(crate) mod sidecar;
 }
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use policy_enforce::record::{DecisionMode, OutboundRefusal};
 use serde_json::{Value, json};
 use sidecars::sidecar::{RealSidecar, answer_all, run_async};
+use std::convert::Infallible;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -217,6 +225,41 @@ async fn a_sidecar_of_the_version_before_is_named_as_one() {
         assert_eq!(code, 1, "{errors}");
         assert!(errors.contains("of a version that does not record decisions"), "{errors}");
     }
+    let (code, out, errors) = run_async(&["tap", "--admin-address", &admin]).await;
+    assert_eq!((code, out.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains("of a version that does not stream decisions"), "{errors}");
+}
+
+/// Answers every call as a gRPC server that does not have it.
+async fn serve_no_method(listener: TcpListener) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let answer = service_fn(|_: Request<Incoming>| async {
+            let head = [("content-type", "application/grpc"), ("grpc-status", "12")];
+            let head = head
+                .iter()
+                .fold(Response::builder(), |head, (name, value)| head.header(*name, *value));
+            Ok::<_, Infallible>(head.body(Empty::<Bytes>::new()).unwrap())
+        });
+        let server = http2::Builder::new(TokioExecutor::new());
+        tokio::spawn(server.serve_connection(TokioIo::new(stream), answer));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_does_not_know_what_is_refused_is_named_as_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(serve_no_method(listener));
+    let (code, out, errors) = run_async(&["denied", "-A", "--controller", &address]).await;
+    assert_eq!((code, out.as_str()), (1, ""), "{errors}");
+    let words = "it is of a version that does not know what sidecars refuse";
+    assert!(errors.contains(words), "{errors}");
+    // Nobody listens any more.
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let (code, out, errors) = run_async(&["denied", "-A", "--controller", &free]).await;
+    assert_eq!((code, out.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains(&format!("cannot connect to the controller at `{free}`")), "{errors}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

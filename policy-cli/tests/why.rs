@@ -19,6 +19,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 use tempfile::TempDir;
 use why::access::{Access, accesses};
 use why::case::{cases, portcullis, root};
@@ -289,6 +290,48 @@ fn a_network_policy_that_keeps_out_one_pod_of_the_client_does_not_block_it() {
     assert_eq!(answers[0]["verdict"], "allow", "{answers:#?}");
     let causes = answers[0]["causes"].to_string();
     assert!(causes.contains("from some pods of the client alone"), "{causes}");
+}
+
+/// Each change that is tried was a compilation of everything, and each pod was looked up among all: twenty
+/// times as long as reading them.
+#[test]
+fn an_answer_about_one_of_five_thousand_pods_takes_little_longer_than_reading_them() {
+    let mut manifests: Vec<String> = (0..5_000)
+        .map(|number| pod("shop", &format!("p{number}"), "other", &format!("a{}", number % 50), 80))
+        .collect();
+    for version in 0..10 {
+        manifests.extend((0..3).map(|number| {
+            let name = format!("web-{version}-{number}");
+            let own = pod("shop", &name, "web", "web", 8080);
+            own.replace(&format!("pod: {name}"), &format!("pod: v{version}"))
+        }));
+        manifests.push(server(&format!("v{version}"), 8080, "deny"));
+    }
+    manifests.push(
+        "---\napiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n\
+         spec: {selector: {app: web}, ports: [{port: 80, targetPort: http}]}\n"
+            .to_owned(),
+    );
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("all.yaml"), manifests.concat()).unwrap();
+    let place = folder.path().to_str().unwrap();
+    let timed = |to: &str| {
+        let begin = Instant::now();
+        let asked = ["--from", "sa/shop/other", "--to", to, "GET", "/"];
+        let (code, out, _) =
+            portcullis(&[&["why", "-o", "json", "-f", place][..], &asked].concat());
+        (begin.elapsed(), code, out)
+    };
+    let (reading, code, _) = timed("shop/none:8080");
+    assert_eq!(code, 1, "there is no such pod");
+    let (took, code, out) = timed("svc/web:80");
+    assert_eq!(code, 0);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let answers = report["answers"].as_array().unwrap();
+    let pods: usize = answers.iter().map(|one| one["workloads"].as_array().unwrap().len()).sum();
+    let proposed = answers.iter().filter(|one| one["leastChange"]["proposals"][0].is_object());
+    assert_eq!((answers.len(), pods, proposed.count()), (10, 30, 8));
+    assert!(took < reading * 10, "{took:?}, of which reading takes {reading:?}");
 }
 
 fn is_said(proposal: &Value, access: &Access) -> bool {

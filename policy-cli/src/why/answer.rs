@@ -69,10 +69,13 @@ impl WhyCase<'_> {
         let mut answers: Vec<Answer> = Vec::new();
         let mut sidecars: BTreeMap<NonZeroU16, Sidecars> = BTreeMap::new();
         let mut history = ChangeHistory::default();
-        for (workload, port) in self.target.workloads.iter().take(MAX_WORKLOADS) {
-            let sidecars =
-                sidecars.entry(*port).or_insert_with(|| Sidecars::of(self.inventory, *port));
-            let answer = self.answer((workload, *port), sidecars, &mut history)?;
+        let callers = CallerPods::of(self.inventory, &self.question);
+        let called = || self.target.workloads.iter().take(MAX_WORKLOADS);
+        let keys: BTreeSet<&WorkloadKey> = called().map(|(workload, _)| workload).collect();
+        for (workload, port) in called() {
+            let of_port = || Sidecars::of(self.inventory, &keys, &callers, *port);
+            let sidecars = sidecars.entry(*port).or_insert_with(of_port);
+            let answer = self.answer((workload, *port), &callers, sidecars, &mut history)?;
             match answers.iter_mut().find(|known| agrees(known, &answer)) {
                 Some(known) => known.workloads.extend(answer.workloads),
                 None => answers.push(answer),
@@ -108,12 +111,12 @@ impl WhyCase<'_> {
     fn answer(
         &self,
         (workload, port): (&WorkloadKey, NonZeroU16),
+        callers: &CallerPods<'_>,
         sidecars: &Sidecars,
         history: &mut ChangeHistory,
     ) -> anyhow::Result<Answer> {
         let Self { inventory, question, .. } = self;
         let mut not_known = self.not_listed(workload);
-        let callers = CallerPods::of(inventory, question);
         let stated = question.from.identity(&inventory.settings.config);
         let plaintext = stated.as_ref().and_then(|_| callers.plaintext(inventory, sidecars));
         let identity = stated.filter(|_| plaintext.is_none());
@@ -125,11 +128,11 @@ impl WhyCase<'_> {
             && !is_no_port_of(inventory, workload, port);
         let known = (helps && history.searches < MAX_SEARCHES).then_some(history.after.as_slice());
         let mut judged = judge(inventory, (workload, port), question, (identity, known))?;
-        not_known.extend(self.not_read(workload, &judged, &callers));
+        not_known.extend(self.not_read(workload, &judged, callers));
         not_known.sort();
         not_known.dedup();
         let Reachability { forbidden, remarks } =
-            self.reachability((workload, port), &judged, &callers);
+            self.reachability((workload, port), &judged, callers);
         let verdict = verdict(&judged, not_known.is_empty());
         let plaintext = plaintext.filter(|_| verdict != WhyVerdict::Allow);
         let shown = match (&forbidden, &open) {
@@ -166,7 +169,7 @@ impl WhyCase<'_> {
             places: self.places(&judged),
             in_force: None,
             sidecar_question: Some(sidecar_question(workload, &judged)),
-            called: self.called((workload, port), &callers),
+            called: self.called((workload, port), callers),
             explanation: judged.explanation,
             least_change,
         })
@@ -240,9 +243,8 @@ impl WhyCase<'_> {
         }
         history.searches = history.searches.saturating_add(1);
         let change = judged.take_change();
-        let Inventory { compiled, settings, .. } = self.inventory;
         let first = change.proposals.first();
-        let after = first.and_then(|first| applied(compiled, &settings.config, &first.objects));
+        let after = first.and_then(|first| applied(&self.inventory.compiled, &first.objects));
         if let Some(after) = after {
             history.after.push(after);
             history.workloads.push(workload_name(workload));

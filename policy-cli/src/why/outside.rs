@@ -12,9 +12,9 @@ use ipnet::IpNet;
 use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use policy_core::{Protocol, WorkloadKey, WorkloadKind, fold_mapped};
-use policy_crds::{Kind, Object, ObjectKey};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use policy_engine::enforcement::Enforcement;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -34,11 +34,18 @@ pub(super) struct Sidecars {
 }
 
 impl Sidecars {
-    /// The account of a port of those that are called.
-    pub(super) fn of(inventory: &Inventory, port: NonZeroU16) -> Self {
+    /// The account of those that are called and of their callers, for a port.
+    pub(super) fn of(
+        inventory: &Inventory,
+        called: &BTreeSet<&WorkloadKey>,
+        callers: &CallerPods<'_>,
+        port: NonZeroU16,
+    ) -> Self {
+        let callers: BTreeSet<WorkloadKey> = callers.keys().into_iter().collect();
+        let is_caller = |pod: &WorkloadKey| callers.contains(pod);
         Self {
-            unguarded: unguarded::workloads(inventory),
-            plaintext: unguarded::plaintext_callers(inventory, port.get()),
+            unguarded: unguarded::of_these(inventory, |pod| called.contains(pod)),
+            plaintext: unguarded::plaintext_callers(inventory, is_caller, port.get()),
         }
     }
 
@@ -72,11 +79,7 @@ impl<'a> CallerPods<'a> {
         let account = question.from.account(&inventory.settings.config);
         let is_client = |object: &&Arc<Object>| {
             let key = &object.meta.key;
-            if key.kind != Kind::Pod {
-                return false;
-            }
-            let workload = WorkloadKey::pod(&key.namespace, &key.name);
-            let Some(pod) = pod(inventory, &workload) else { return false };
+            let Body::Valid(Resource::Pod(pod)) = &object.body else { return false };
             match (&account, &question.from) {
                 (Some((namespace, name)), _) => {
                     *key.namespace == **namespace && *pod.service_account == **name

@@ -26,7 +26,11 @@ pub(super) fn place(inventory: &Inventory, object: &ObjectKey, field: &str) -> O
         .into_iter()
         .flat_map(|file| &file.documents)
         .find(|document| {
-            let value = document.value.as_ref().ok();
+            // To read each document of a file whole takes seconds where there are thousands.
+            let is_named = |value: &&Value| {
+                value.pointer("/metadata/name").and_then(Value::as_str) == Some(&*at.declared.name)
+            };
+            let value = document.value.as_ref().ok().filter(is_named);
             let parsed = value.and_then(|value| policy_crds::parse_written(value).ok());
             parsed.is_some_and(|parsed| parsed.meta.key == at.declared)
         })

@@ -12,6 +12,7 @@ use crate::query::reference::ForeignReference;
 use crate::query::workload::{ResolvedWorkload, ShapeContent};
 use crate::resolve::delegation::consents_to;
 use crate::source::{Batch, Change, Diagnostic, SourceError, directory};
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use policy_core::{
     Authorization, HostPattern, ServerPolicy, Undeclared, UndeclaredPorts, WorkloadKey,
@@ -23,7 +24,7 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The policies, conditions and diagnostics compiled from a set of objects.
 pub struct Compiled {
@@ -35,6 +36,8 @@ pub struct Compiled {
     pub diagnostics: Vec<Diagnostic>,
     /// The objects, as indexed.
     pub objects: Vec<Arc<Object>>,
+    /// The places of the objects in their order, found when one is looked up.
+    places: OnceLock<HashMap<ObjectKey, usize>>,
     engine: Mutex<Engine>,
 }
 
@@ -51,6 +54,15 @@ pub struct CompiledWorkload {
 }
 
 impl Compiled {
+    /// The object of this name; the first of several.
+    pub fn object(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
+        let places = self.places.get_or_init(|| {
+            let places = self.objects.iter().enumerate().rev();
+            places.map(|(place, object)| (object.meta.key.clone(), place)).collect()
+        });
+        self.objects.get(*places.get(key)?)
+    }
+
     /// The policy of any port, declared or not, exactly as it would be published. `None`: no such
     /// workload.
     pub fn port(&self, key: &WorkloadKey, port: NonZeroU16) -> Option<Arc<ServerPolicy>> {
@@ -113,11 +125,17 @@ impl Compiled {
         }
     }
 
-    /// The same objects and these, compiled anew.
+    /// The same objects after an event that applies these. Only what depends on them is compiled anew.
     #[must_use]
-    pub fn with(&self, objects: Vec<Object>, config: &ControllerConfig) -> Self {
-        let added = objects.into_iter().map(Arc::new);
-        compile(self.objects.iter().cloned().chain(added).collect(), config)
+    pub fn with(&self, objects: Vec<Object>) -> Self {
+        let added: Vec<Arc<Object>> = objects.into_iter().map(Arc::new).collect();
+        let changes = added.iter().cloned().map(Change::Apply).collect();
+        let mut engine = self.engine.lock().clone();
+        engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
+        let is_kept =
+            |own: &&Arc<Object>| added.iter().all(|object| object.meta.key != own.meta.key);
+        let objects = self.objects.iter().filter(is_kept).chain(&added).cloned().collect();
+        of_engine(engine, objects)
     }
 
     /// Findings about all objects, in their order.
@@ -196,6 +214,11 @@ fn compile(objects: Vec<Arc<Object>>, config: &ControllerConfig) -> Compiled {
     let applied = objects.iter().cloned().map(Change::Apply);
     let changes = applied.chain([Change::Synced]).collect();
     engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
+    of_engine(engine, objects)
+}
+
+/// The policies of every workload of an index.
+fn of_engine(mut engine: Engine, objects: Vec<Arc<Object>>) -> Compiled {
     let workloads = engine
         .workloads()
         .into_iter()
@@ -211,6 +234,7 @@ fn compile(objects: Vec<Arc<Object>>, config: &ControllerConfig) -> Compiled {
         conditions: engine.conditions().clone(),
         diagnostics: Vec::new(),
         objects,
+        places: OnceLock::new(),
         engine: Mutex::new(engine),
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The states of all InboundRoutes that are valid, or invalid with claims that they keep.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DelegationTable {
     states: BTreeMap<ObjectKey, Arc<DelegationState>>,
     counts: DelegationCounts,

@@ -30,6 +30,7 @@ use std::num::NonZeroU16;
 use std::sync::{Arc, LazyLock};
 
 /// The index, the answers and the configuration they were made with.
+#[derive(Clone)]
 pub(crate) struct Engine {
     config: Arc<ControllerConfig>,
     index: Index,

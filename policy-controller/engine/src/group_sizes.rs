@@ -5,7 +5,7 @@ use policy_crds::{Body, Object, ObjectKey, Resource};
 use std::collections::BTreeMap;
 
 /// The number of routes of each valid HttpRouteGroup, included ones among them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct GroupSizes(BTreeMap<ObjectKey, usize>);
 
 impl GroupSizes {

@@ -70,7 +70,7 @@ pub fn least_change(
     }
     let mut proposals = Vec::new();
     for objects in candidates {
-        match tried_out(compiled, config, access, explained.protocol, objects) {
+        match tried_out(compiled, access, explained.protocol, objects) {
             Trial::Allows(proposal) => proposals.push(proposal),
             Trial::NotCounted(objects) => notes.push(format!(
                 "a grant by {} is not proposed: what it changes is too much to look at",
@@ -105,12 +105,11 @@ enum Trial {
 
 fn tried_out(
     compiled: &Compiled,
-    config: &ControllerConfig,
     access: &Access<'_>,
     protocol: Protocol,
     objects: Vec<Value>,
 ) -> Trial {
-    let Some(after) = applied(compiled, config, &objects) else { return Trial::Fails };
+    let Some(after) = applied(compiled, &objects) else { return Trial::Fails };
     let Some(decided) = explained(&after, access) else { return Trial::Fails };
     if !matches!(decided.decision, Decision::Permit(_)) || decided.protocol != protocol {
         return Trial::Fails;
@@ -126,14 +125,10 @@ fn tried_out(
 }
 
 /// The objects with further ones that are applied; `None` if one of these cannot be read.
-pub fn applied(
-    compiled: &Compiled,
-    config: &ControllerConfig,
-    objects: &[Value],
-) -> Option<Compiled> {
+pub fn applied(compiled: &Compiled, objects: &[Value]) -> Option<Compiled> {
     let parsed: Option<Vec<Object>> =
         objects.iter().map(|value| policy_crds::parse(value).ok()).collect();
-    Some(compiled.with(parsed?, config))
+    Some(compiled.with(parsed?))
 }
 
 /// The candidates that are tried, in their order, and the number of those that are not: first the ones on

@@ -76,14 +76,17 @@ pub fn access_change(
     let mut change = AccessChange::default();
     let mut known: BTreeMap<(usize, usize), PortChange> = BTreeMap::new();
     for (key, workload) in &after.workloads {
-        let old = before.workloads.get(key).map(|workload| &workload.policy.ports);
-        let ports = workload.policy.ports.keys().chain(old.into_iter().flat_map(BTreeMap::keys));
-        for port in ports.collect::<BTreeSet<_>>() {
-            let (Some(own), Some(new)) = (before.port(key, *port), after.port(key, *port)) else {
-                continue;
+        let (new, none) = (&workload.policy.ports, BTreeMap::new());
+        let old = before.workloads.get(key).map_or(&none, |workload| &workload.policy.ports);
+        let ports = new.keys().chain(old.keys().filter(|port| !new.contains_key(port)));
+        for port in ports {
+            // A port that is declared on one side alone has a policy on both.
+            let of = |compiled: &Compiled, declared: &BTreeMap<_, Arc<ServerPolicy>>| {
+                declared.get(port).cloned().or_else(|| compiled.port(key, *port))
             };
+            let (Some(own), Some(new)) = (of(before, old), of(after, new)) else { continue };
             let pair = (Arc::as_ptr(&own).addr(), Arc::as_ptr(&new).addr());
-            if own == new {
+            if !known.contains_key(&pair) && own == new {
                 continue;
             }
             let found = known
@@ -255,6 +258,29 @@ mod tests {
         let expected = AccessChange { allowed, refused, ..AccessChange::default() };
         assert_eq!(access_change(&cart, &web, None), expected);
         assert_eq!(access_change(&cart, &cart, None), AccessChange::default());
+    }
+
+    #[test]
+    fn objects_that_are_added_count_as_if_all_were_compiled_together() {
+        let path = json!({"type": "PathPrefix", "value": "/api"});
+        let (cart, web) = (objects("cart", &path), objects("web", &path));
+        let parsed = |values: &[Value]| {
+            values.iter().map(|value| policy_crds::parse(value).unwrap()).collect::<Vec<_>>()
+        };
+        let config = ControllerConfig::default();
+        let without = compile_objects(parsed(&cart[..3]), &config);
+        let added = without.with(parsed(&cart[3..]));
+        let replaced = added.with(parsed(&web[3..]));
+        let (key, port) = (WorkloadKey::pod("shop", "web"), NonZeroU16::new(8080).unwrap());
+        for (own, client) in [(&added, "cart"), (&replaced, "web")] {
+            let whole = compiled(client, &path);
+            assert_eq!(own.port(&key, port), whole.port(&key, port), "{client}");
+            let ports = |compiled: &Compiled| compiled.workloads[&key].policy.clone();
+            assert_eq!(ports(own), ports(&whole), "{client}");
+            assert_eq!(own.objects.len(), whole.objects.len(), "{client}");
+            let expected = AccessChange { allowed: access(client), ..AccessChange::default() };
+            assert_eq!(access_change(&without, own, None), expected, "{client}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Access to the watch of a workload on a real cluster: by certificate, by tokens of its API server,
 //! and by nothing that a user can edit.
 
+mod denied;
 mod herd;
 pub(crate) mod mesh;
 

@@ -1,5 +1,7 @@
 //! `portcullis` on a real API server: what is found there, what may not be seen, who answers.
 
+mod why;
+
 use policy_tests::cluster::{Cluster, ControllerProcess, cluster_or_skip};
 use serde_json::{Value, json};
 use std::path::Path;

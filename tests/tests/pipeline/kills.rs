@@ -4,7 +4,7 @@
 //! What would let somebody through is near: the cluster's default admits everybody, and one Server per
 //! port denies.
 
-mod programs;
+pub(crate) mod programs;
 
 use crate::world::{HTTP, RAW, clients};
 use policy_testkit::{free_port, long_or, wait_until};
@@ -31,7 +31,7 @@ const DENIED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const MARK: &str = "denied-client";
 
 /// A pod, a Server for each of its two ports, and a grant.
-const MANIFESTS: &str = "\
+pub(crate) const MANIFESTS: &str = "\
 apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
@@ -90,7 +90,7 @@ impl std::fmt::Display for Seen {
     }
 }
 
-async fn connect(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
+pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((from, 0).into())?;
     let stream = socket.connect(to).await?;
@@ -119,7 +119,7 @@ async fn ask(from: Ipv4Addr, to: SocketAddr, path: String, seen: Arc<Seen>) {
 }
 
 /// Reads one response to its end.
-async fn status(stream: &mut TcpStream) -> std::io::Result<String> {
+pub(crate) async fn status(stream: &mut TcpStream) -> std::io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);

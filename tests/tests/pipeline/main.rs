@@ -8,6 +8,8 @@ mod client;
 #[cfg(test)]
 mod delegated;
 #[cfg(test)]
+mod denied;
+#[cfg(test)]
 mod destinations;
 #[cfg(test)]
 mod early_ends;

@@ -23,7 +23,7 @@ pub(super) enum NodeKey<Q> {
 }
 
 /// A node. There are two for every pod that is watched, so it is kept small.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Node<Q> {
     key: NodeKey<Q>,
     /// In order, each once.
@@ -33,6 +33,7 @@ struct Node<Q> {
 }
 
 /// Nodes by key and by number. An input has a node as long as it has readers.
+#[derive(Clone)]
 pub(super) struct Graph<Q> {
     nodes: Vec<Option<Node<Q>>>,
     vacant: Vec<Id>,
@@ -202,7 +203,7 @@ fn node<Q>(nodes: &[Option<Node<Q>>], id: Id) -> Option<&Node<Q>> {
 }
 
 /// A set of readers: of most nodes there is one, of some there is one for every pod.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Readers {
     Few(SmallVec<[Id; 4]>),
     Many(Box<HashSet<Id>>),

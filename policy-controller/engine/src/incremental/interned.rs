@@ -36,6 +36,12 @@ pub(super) struct Interned<T> {
     by_hash: HashMap<u64, Vec<Weak<T>>>,
 }
 
+impl<T> Clone for Interned<T> {
+    fn clone(&self) -> Self {
+        Self { by_hash: self.by_hash.clone() }
+    }
+}
+
 impl<T> Default for Interned<T> {
     fn default() -> Self {
         Self { by_hash: HashMap::new() }

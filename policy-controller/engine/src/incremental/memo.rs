@@ -91,7 +91,7 @@ macro_rules! queries {
         }
 
         /// All answers.
-        #[derive(Default)]
+        #[derive(Clone, Default)]
         #[allow(non_snake_case, reason = "the fields are named after the questions")]
         pub(crate) struct MemoTables {
             $($name: MemoTable<$name, $answer>,)*
@@ -208,7 +208,7 @@ queries! {
 }
 
 /// The memoized answers and their dependency graph.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Memo {
     tables: MemoTables,
     graph: Graph<QueryKey>,

@@ -279,7 +279,7 @@ impl CandidateSearch<'_> {
     }
 
     fn object(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
-        self.compiled.objects.iter().find(|object| object.meta.key == *key)
+        self.compiled.object(key)
     }
 
     /// The name, with a number if an object of the kind has it.

@@ -9,6 +9,7 @@ use policy_testkit::Authority;
 use policy_tls::identity::{Credentials, TlsIdentity, anonymous_client};
 use rustls_pki_types::ServerName;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -38,6 +39,22 @@ impl Mesh {
         authority.certify(&controller()).write(files.path(), "certs.pem", "key.pem");
         std::fs::write(files.path().join("roots.pem"), authority.pem()).unwrap();
         Self { authority, files }
+    }
+
+    /// Writes a certificate of `name` and its key, and returns both files.
+    pub(crate) fn certify(&self, name: &str) -> [PathBuf; 2] {
+        self.authority.certify(name).write(self.files.path(), "leaf.pem", "leaf-key.pem");
+        ["leaf.pem", "leaf-key.pem"].map(|file| self.files.path().join(file))
+    }
+
+    /// The file of the roots.
+    pub(crate) fn roots(&self) -> PathBuf {
+        self.files.path().join("roots.pem")
+    }
+
+    /// The identity that the controller proves.
+    pub(crate) fn controller(&self) -> String {
+        controller()
     }
 
     /// The flags that make a controller serve this mesh.
