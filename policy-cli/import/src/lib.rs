@@ -13,6 +13,7 @@
 //! left out or said narrower, and a row of the report names it with its line. Every object passes the reader
 //! of its kind before it is returned. Nothing is fetched.
 
+mod cilium;
 mod consul;
 mod difference;
 mod duration;
@@ -30,6 +31,7 @@ mod report;
 mod service_profile;
 mod smi;
 
+pub use cilium::cilium;
 pub use consul::consul;
 pub use difference::difference;
 pub use file::ImportFile;
