@@ -134,6 +134,7 @@ mod tests {
         let known = [
             "export smi",
             "identity",
+            "import cilium",
             "import consul",
             "import grpc",
             "import istio",

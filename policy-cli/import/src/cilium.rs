@@ -20,6 +20,7 @@ use port::{CiliumPorts, ports};
 use selector::{CiliumSelector, selector};
 
 const TCP_ALONE: &str = "TCP alone: keep the policy for UDP, SCTP and ICMP";
+const WITH_PODS: &str = "denied from the pods and nodes of these networks, too";
 const FIELDS: &[&str] = &[
     "description",
     "egress",
@@ -148,26 +149,9 @@ impl CiliumReading<'_> {
             self.policies.omit(spec.place(), &self.subject, note);
             return Ok(());
         }
-        match selector(&spec.require("endpointSelector")?, self.namespace.as_deref())? {
-            Ok(CiliumSelector { namespace, labels, account: None }) => {
-                if labels == LabelSelector::default() {
-                    match &namespace {
-                        Some(own) => {
-                            self.policies.closed_namespaces.insert(own.clone());
-                        }
-                        None => self.policies.denies_by_default = true,
-                    }
-                }
-                self.selection = SelectedWorkloads::Labels { namespace, selector: labels };
-            }
-            Ok(CiliumSelector { account: Some(_), .. }) => {
-                self.withhold(spec, "endpointSelector: pods are selected by a ServiceAccount");
-                return Ok(());
-            }
-            Err(reason) => {
-                self.withhold(spec, &reason);
-                return Ok(());
-            }
+        if let Err(reason) = self.select(&spec.require("endpointSelector")?)? {
+            self.withhold(spec, &reason);
+            return Ok(());
         }
         let row = self.policies.row(spec.place(), &self.subject);
         self.policies.worsen(row, Fidelity::Narrower, TCP_ALONE);
@@ -185,6 +169,32 @@ impl CiliumReading<'_> {
             self.deny(rule, row)?;
         }
         Ok(())
+    }
+
+    /// Takes the workloads of a spec; or says why they cannot be said.
+    fn select(&mut self, endpoints: &SourceNode<'_>) -> Result<Result<(), String>, String> {
+        let CiliumSelector { namespace, labels, account } =
+            match selector(endpoints, self.namespace.as_deref())? {
+                Ok(selector) => selector,
+                Err(reason) => return Ok(Err(reason)),
+            };
+        if account.is_some() {
+            return Ok(Err("endpointSelector: pods are selected by a ServiceAccount".to_owned()));
+        }
+        // A policy of a namespace is about no pods elsewhere, whatever its labels say.
+        if self.namespace.is_some() && namespace != self.namespace {
+            return Ok(Err("endpointSelector: names another namespace".to_owned()));
+        }
+        if labels == LabelSelector::default() {
+            match &namespace {
+                Some(own) => {
+                    self.policies.closed_namespaces.insert(own.clone());
+                }
+                None => self.policies.denies_by_default = true,
+            }
+        }
+        self.selection = SelectedWorkloads::Labels { namespace, selector: labels };
+        Ok(Ok(()))
     }
 
     /// Closes every workload that may have been meant, and grants nothing there.
@@ -251,6 +261,7 @@ impl CiliumReading<'_> {
         let peers = CiliumPeers::new(self.namespace.as_deref(), self.workloads, self.networks);
         let clients: Vec<DeniedClients> = match peers.denied(rule)? {
             Ok(networks) => {
+                self.policies.worsen(row, Fidelity::Narrower, WITH_PODS);
                 let of = |networks| ClientCondition { networks, ..ClientCondition::anyone() };
                 networks.into_iter().map(|it| DeniedClients::These(of(it))).collect()
             }

@@ -177,7 +177,11 @@ fn clusterwide_policies_lists_of_specs_and_what_is_left_out() {
     let kind = "CiliumClusterwideNetworkPolicy c";
     assert_eq!(fidelity(text, &format!("{kind} spec 2")), Fidelity::Omitted);
     assert_eq!(fidelity(text, &format!("{kind} spec 3")), Fidelity::Omitted);
-    for part in ["unknown: 1, ", "endpointSelector: {matchLabels: {'container:a': b}}, "] {
+    for part in [
+        "unknown: 1, ",
+        "endpointSelector: {matchLabels: {'container:a': b}}, ",
+        "endpointSelector: {matchLabels: {'k8s:io.kubernetes.pod.namespace': bank}}, ",
+    ] {
         let text = policy(&format!("{{{part}ingress: [{{fromEntities: [all]}}]}}"));
         holds(&text, HTTP, &[("GET /", CART, false), ("GET /", STRANGER, false)]);
     }

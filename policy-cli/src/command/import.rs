@@ -79,6 +79,7 @@ Examples:
     )]
     #[command(name = "networkpolicy")]
     NetworkPolicy(PolicyFiles),
+    Cilium(CiliumArgs),
     /// Write Servers, routes and grants from Consul's intentions
     ///
     /// Reads ServiceIntentions. A service is the ServiceAccount of its name, as Consul requires where it
@@ -239,6 +240,34 @@ struct IstioArgs {
     policies: PolicyFiles,
 }
 
+/// Write Servers, routes and grants from the ingress rules of Cilium's policies
+///
+/// Reads CiliumNetworkPolicies and CiliumClusterwideNetworkPolicies of cilium.io/v2. Each port of the pods
+/// that a policy selects gets a Server. A CIDR is about clients outside of the cluster there, so that the
+/// networks of pods and nodes are left out of it: name them all with --cluster-network. Without one nothing
+/// is granted to a CIDR. Labels of pods become the ServiceAccounts that they have alone in the files.
+/// `ingressDeny` is taken out of what is allowed. Egress is not translated. The files need the workloads, too.
+///
+/// Exit codes: 0 done, 1 something is refused or cannot be read (nothing is written then), 2 wrong
+/// use.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  portcullis import cilium --cluster-network 10.0.0.0/8 policies.yaml workloads.yaml > portcullis.yaml
+  kubectl get -n shop -o yaml ciliumnetworkpolicies,deployments,statefulsets \\
+    | portcullis import cilium --cluster-network 10.0.0.0/8 - > portcullis.yaml"
+)]
+struct CiliumArgs {
+    /// Network of pods or nodes; may be repeated
+    #[arg(long = "cluster-network", value_name = "CIDR")]
+    cluster_networks: Vec<String>,
+
+    #[command(flatten)]
+    policies: PolicyFiles,
+}
+
 /// The files of imports of policies, and the flags of every import.
 #[derive(Debug, Args)]
 struct PolicyFiles {
@@ -308,6 +337,8 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
             policies.import(|files, namespace| policy_import::istio(files, namespace, &mesh))
         }
         ImportSource::NetworkPolicy(policies) => policies.import(policy_import::network_policies),
+        ImportSource::Cilium(CiliumArgs { cluster_networks, policies }) => policies
+            .import(|files, namespace| policy_import::cilium(files, namespace, cluster_networks)),
         ImportSource::Consul(policies) => policies.import(policy_import::consul),
     }
 }

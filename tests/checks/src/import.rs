@@ -17,13 +17,14 @@ pub fn check(data: &[u8]) -> Result<(), String> {
         Err(errors) => return placed("file", &errors),
     };
     let [one] = &file;
-    let outcomes: [(&str, ImportOutcome); 6] = [
+    let outcomes: [(&str, ImportOutcome); 7] = [
         ("openapi", policy_import::open_api(one, &choice)),
         ("serviceprofile", policy_import::service_profiles(one, &choice)),
         ("consul", policy_import::consul(&file, Some("shop"))),
         ("smi", policy_import::smi(&file, Some("shop"))),
         ("istio", policy_import::istio(&file, Some("shop"), &policy_import::IstioMesh::default())),
         ("networkpolicy", policy_import::network_policies(&file, Some("shop"))),
+        ("cilium", policy_import::cilium(&file, Some("shop"), &["10.0.0.0/8".to_owned()])),
     ];
     let lines = data.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count().saturating_add(1);
     for (format, outcome) in outcomes {

@@ -3,6 +3,9 @@
 use policy_crds::quote;
 use std::net::IpAddr;
 
+/// A network with the networks that are left out of it.
+pub(super) type ListedNetwork = (String, Vec<String>);
+
 /// The networks of pods and nodes.
 #[derive(Debug, Default)]
 pub(super) struct ClusterNetworks(Vec<(String, ParsedNetwork)>);
@@ -33,7 +36,7 @@ impl ClusterNetworks {
         &self,
         cidr: &str,
         mut except: Vec<String>,
-    ) -> Result<(String, Vec<String>), String> {
+    ) -> Result<ListedNetwork, String> {
         if self.0.is_empty() {
             return Err(
                 "a CIDR is about clients outside of the cluster: name the networks of pods and nodes with --cluster-network"
@@ -47,12 +50,7 @@ impl ClusterNetworks {
             return Err(format!("{} lies in the networks of the cluster", quote(cidr)));
         }
         except.extend(self.0.iter().filter(|(_, it)| own.contains(*it)).map(|(it, _)| it.clone()));
-        let cidr = match (cidr.contains('/'), own.is_v4) {
-            (true, _) => cidr.to_owned(),
-            (false, true) => format!("{cidr}/32"),
-            (false, false) => format!("{cidr}/128"),
-        };
-        Ok((cidr, except))
+        Ok((with_length(cidr)?, except))
     }
 }
 
@@ -62,6 +60,19 @@ impl ParsedNetwork {
         let differing = (self.bits ^ other.bits).checked_shr(behind).unwrap_or(0);
         self.is_v4 == other.is_v4 && self.length <= other.length && differing == 0
     }
+}
+
+/// A network, or one address as the network of it alone.
+///
+/// # Errors
+/// It is none.
+pub(super) fn with_length(cidr: &str) -> Result<String, String> {
+    let own = parsed(cidr).ok_or_else(|| format!("{} is no CIDR", quote(cidr)))?;
+    Ok(match (cidr.contains('/'), own.is_v4) {
+        (true, _) => cidr.to_owned(),
+        (false, true) => format!("{cidr}/32"),
+        (false, false) => format!("{cidr}/128"),
+    })
 }
 
 /// A network, or one address.

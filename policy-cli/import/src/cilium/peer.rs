@@ -1,6 +1,6 @@
 //! Peers of rules: clients by CIDR, by labels of pods, and by entity.
 
-use super::networks::ClusterNetworks;
+use super::networks::{ClusterNetworks, ListedNetwork, with_length};
 use super::selector::{CiliumSelector, selector};
 use crate::file::SourceNode;
 use crate::mesh::{
@@ -71,7 +71,7 @@ impl<'a> CiliumPeers<'a> {
             let one = match key {
                 "fromEndpoints" => self.endpoints(peer)?,
                 "fromEntities" => self.entity(peer.text()?),
-                _ => self.cidr(peer)?.map(|networks| {
+                _ => self.outside(peer)?.map(|networks| {
                     vec![ClientCondition { networks, ..ClientCondition::anyone() }]
                 }),
             };
@@ -105,25 +105,19 @@ impl<'a> CiliumPeers<'a> {
         }
         let mut networks = Vec::new();
         for peer in &peers {
-            match self.cidr(peer)? {
-                Ok(network) => networks.push(network),
+            match cidr(peer)? {
+                // With the pods and nodes in it: the networks of the cluster may be stated too wide.
+                Ok(listed) => networks.push(NetworkCondition::Listed(vec![listed])),
                 Err(reason) => return Ok(Err(Some(reason))),
             }
         }
         Ok(Ok(networks))
     }
 
-    fn cidr(&self, peer: &SourceNode<'_>) -> Result<Result<NetworkCondition, String>, String> {
-        let listed = |(cidr, except)| NetworkCondition::Listed(vec![(cidr, except)]);
-        if let Some(cidr) = peer.value().as_str() {
-            return Ok(self.networks.outside(cidr, Vec::new()).map(listed));
-        }
-        peer.entries()?;
-        if let Some((_, message)) = peer.unknown(&["cidr", "except"]) {
-            return Ok(Err(message));
-        }
-        let except = peer.texts_of("except")?.into_iter().map(str::to_owned).collect();
-        Ok(self.networks.outside(peer.text_of("cidr")?, except).map(listed))
+    fn outside(&self, peer: &SourceNode<'_>) -> Result<Result<NetworkCondition, String>, String> {
+        let outside = |(cidr, except): ListedNetwork| self.networks.outside(&cidr, except);
+        let listed = |network| NetworkCondition::Listed(vec![network]);
+        Ok(cidr(peer)?.and_then(outside).map(listed))
     }
 
     fn entity(&self, name: &str) -> Result<Vec<ClientCondition>, String> {
@@ -181,6 +175,19 @@ impl<'a> CiliumPeers<'a> {
         }
         Ok(Ok(vec![pods(IdentityCondition::Named(named))]))
     }
+}
+
+/// A CIDR with its exceptions, each with a length; or why it cannot be said.
+fn cidr(peer: &SourceNode<'_>) -> Result<Result<ListedNetwork, String>, String> {
+    if let Some(cidr) = peer.value().as_str() {
+        return Ok(with_length(cidr).map(|cidr| (cidr, Vec::new())));
+    }
+    peer.entries()?;
+    if let Some((_, message)) = peer.unknown(&["cidr", "except"]) {
+        return Ok(Err(message));
+    }
+    let except = peer.texts_of("except")?.into_iter().map(str::to_owned).collect();
+    Ok(with_length(peer.text_of("cidr")?).map(|cidr| (cidr, except)))
 }
 
 /// Pods with an identity: from the cluster's networks alone.

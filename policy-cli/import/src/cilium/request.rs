@@ -67,8 +67,9 @@ fn path(text: &str) -> Result<PathCondition, String> {
     }
     // An alternative at the top may have another end.
     let alternative = head.contains('|') && (head.contains(['[', '\\']) || has_top_level_bar(head));
-    if alternative || head.contains("(?") || head.contains("\\Q") {
-        return Err(format!("the path {} has alternatives or flags of its own", quote(text)));
+    let has_ends = ["(?", "\\Q", "$", "\\z", "\\b", "\\B"].iter().any(|it| head.contains(it));
+    if alternative || has_ends {
+        return Err(format!("the path {} has alternatives, flags or ends of its own", quote(text)));
     }
     Ok(PathCondition::Expression(text.to_owned()))
 }
@@ -144,7 +145,16 @@ mod tests {
         assert_eq!(path(r"/v1\.0/.*"), begins("/v1.0/"));
         let expression = PathCondition::Expression("/a/[0-9]+/.*".into());
         assert_eq!(path("/a/[0-9]+/.*"), Ok(expression));
-        for text in ["/public", r"/a\.*", "/a|/b.*", "(?i)/a.*", "/[(]|/b.*", r"/\Qa.*"] {
+        for text in [
+            "/public",
+            r"/a\.*",
+            "/a|/b.*",
+            "(?i)/a.*",
+            "/[(]|/b.*",
+            r"/\Qa.*",
+            "/[a]$.*",
+            r"/[a]\B.*",
+        ] {
             assert!(path(text).is_err(), "{text}");
         }
     }
