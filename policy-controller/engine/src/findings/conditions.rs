@@ -3,6 +3,8 @@
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::query::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
+use crate::resolve::reference::ReferenceError;
+use policy_crds::spec::ReferenceTarget;
 use policy_crds::{Body, Field, Kind, ObjectKey, Resource};
 
 impl Finder<'_> {
@@ -16,6 +18,7 @@ impl Finder<'_> {
             }
             let Some(kind) = self.kind(condition) else { continue };
             for message in messages(condition) {
+                let message = format!("{message}{}", self.suggest_elsewhere(key, &message));
                 // Two conditions say that a reference is not permitted.
                 if !findings.iter().any(|other| other.message == message) {
                     findings.push(finding(key, kind, field(key.kind, condition.kind), message));
@@ -23,6 +26,33 @@ impl Finder<'_> {
             }
         }
         findings
+    }
+
+    /// The namespace that was probably meant, if a message says of an object that it does not exist.
+    fn suggest_elsewhere(&self, key: &ObjectKey, message: &str) -> String {
+        if !message.ends_with(ReferenceError::Missing.as_str()) {
+            return String::new();
+        }
+        let references = self.index.object(key).map(|object| object.references());
+        let named = references.into_iter().flatten().filter_map(|reference| match reference.what {
+            ReferenceTarget::One(target) => Some(target),
+            ReferenceTarget::AnyOf(..) | ReferenceTarget::Unread(_) => None,
+        });
+        let mut missing = named.filter(|it| {
+            self.index.object(it).is_none()
+                && message.contains(&format!("{}/{} ", it.namespace, it.name))
+        });
+        let Some(target) = missing.next().filter(|_| self.may_search_namespaces()) else {
+            return String::new();
+        };
+        let all = self.index.all(target.kind).take(self.examined);
+        let mut elsewhere = all.filter(|object| object.meta.key.name == target.name);
+        match (elsewhere.next(), elsewhere.next()) {
+            (Some(only), None) => {
+                format!("; is that of namespace `{}` meant?", only.meta.key.namespace)
+            }
+            _ => String::new(),
+        }
     }
 
     /// The kind of finding for a condition, if it is one. What breaks a rule is found where it is read; not so an

@@ -108,7 +108,8 @@ pub(super) fn move_to_front(pod: &mut Value) {
 /// Updates the parts derived from the other containers in a pod that already has a sidecar.
 pub(super) fn refresh(pod: &mut Value, warnings: &mut Vec<String>) {
     let skipped = skipped_ports(pod);
-    let probed = probe::rewrite(pod, &skipped, warnings);
+    warnings.extend(probe::unresolved(pod).iter().map(ToString::to_string));
+    let probed = probe::rewrite(pod, &skipped);
     let declared = declared_ports(pod, &probed);
     for (_, container) in super::element::containers_mut(pod) {
         if text(container, "name") != Some(PROXY) {

@@ -107,7 +107,7 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     warnings.extend(config.warnings.iter().cloned());
     warnings.extend(pod_security::pod_security_error(context).map(|refusal| refusal.message));
     let mut injected = pod.clone();
-    let tcp_probes = probe::rewrite(&mut injected, &config.skipped, &mut warnings);
+    let tcp_probes = probe::rewrite(&mut injected, &config.skipped);
     if !settings.native && skip_reason::belongs_to_job(pod) {
         warnings.push(JOB_WARNING.to_owned());
     }
@@ -171,7 +171,7 @@ fn bypass_refusal(
 
 /// Warnings about the pod's own containers.
 pub(super) fn of_containers(pod: &Value) -> Vec<FieldError> {
-    [resources::above_limits(pod), ports::shared_names(pod)].concat()
+    [resources::above_limits(pod), ports::shared_names(pod), probe::unresolved(pod)].concat()
 }
 
 /// Warning for a Job whose sidecar is not a native one.

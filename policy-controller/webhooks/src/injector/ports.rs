@@ -129,14 +129,33 @@ pub(super) fn joined(ports: &BTreeSet<u16>) -> String {
 
 /// Returns the TCP ports that a container declares, with their names.
 pub(super) fn of_container(container: &Value) -> Vec<(u16, Option<&str>)> {
+    let all = declared(container).filter(|(_, entry)| is_tcp(entry));
+    all.map(|(number, entry)| (number, text(entry, "name"))).collect()
+}
+
+/// Returns the ports that a pod declares for UDP or SCTP and not for TCP.
+pub(super) fn without_tcp(pod: &Value) -> BTreeSet<u16> {
+    let (mut tcp, mut others) = (BTreeSet::new(), BTreeSet::new());
+    for (_, container) in containers(pod) {
+        for (number, entry) in declared(container) {
+            let known = if is_tcp(entry) { &mut tcp } else { &mut others };
+            known.insert(number);
+        }
+    }
+    others.difference(&tcp).copied().collect()
+}
+
+/// The ports that a container declares, of every protocol.
+fn declared(container: &Value) -> impl Iterator<Item = (u16, &Value)> {
     let list = container.get("ports").and_then(Value::as_array);
-    let port = |port: &'_ Value| {
-        let number = port.get("containerPort")?.as_u64()?;
-        let number = u16::try_from(number).ok().filter(|number| *number > 0)?;
-        text(port, "protocol").unwrap_or("TCP").eq_ignore_ascii_case("tcp").then_some(number)
-    };
-    let ports = list.into_iter().flatten();
-    ports.filter_map(|entry| Some((port(entry)?, text(entry, "name")))).collect()
+    list.into_iter().flatten().filter_map(|entry| {
+        let number = u16::try_from(entry.get("containerPort")?.as_u64()?).ok()?;
+        (number > 0).then_some((number, entry))
+    })
+}
+
+fn is_tcp(port: &Value) -> bool {
+    text(port, "protocol").unwrap_or("TCP").eq_ignore_ascii_case("tcp")
 }
 
 /// Returns the named TCP ports of a pod.

@@ -7,9 +7,10 @@ use super::effective_config::EffectiveConfig;
 use super::element::texts;
 use super::left_alone::left_alone;
 use super::opt_in::{NamespaceContext, OptInDecision, decide};
-use super::ports::PortList;
+use super::ports::{PortList, without_tcp};
 use super::skip_reason::{ISTIO_PROXY, SkipReason, reason};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The parts of a pod that no sidecar guards.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +19,8 @@ pub struct Unguarded {
     pub pod: Option<String>,
     /// Ports that are left out of the redirection to its sidecar.
     skipped: PortList,
+    /// Ports that the pod declares for UDP or SCTP and not for TCP.
+    datagrams: BTreeSet<u16>,
 }
 
 /// Label of the control plane's pods. They have no sidecar, and enforce the policy of their ports
@@ -28,16 +31,21 @@ pub(super) const COMPONENT: &str = "portcullis.dev/component";
 const SKIPPED: &str =
     "connections to it go around the sidecar, because skip-inbound-ports names it";
 
+/// The reason why nothing that is sent to a port passes the sidecar, which TCP alone does.
+const DATAGRAMS: &str =
+    "the pod does not declare it for TCP, and UDP and SCTP go around the sidecar";
+
 impl Unguarded {
     /// Returns why no policy holds on a port; `None` if a sidecar may guard it.
     pub fn port(&self, port: u16) -> Option<&str> {
         let skipped = self.skipped.contains(port).then_some(SKIPPED);
-        self.pod.as_deref().or(skipped)
+        let datagrams = self.datagrams.contains(&port).then_some(DATAGRAMS);
+        self.pod.as_deref().or(skipped).or(datagrams)
     }
 
     /// True if a sidecar may guard every port.
     pub fn is_nothing(&self) -> bool {
-        self.pod.is_none() && self.skipped.is_empty()
+        self.pod.is_none() && self.skipped.is_empty() && self.datagrams.is_empty()
     }
 }
 
@@ -45,9 +53,9 @@ impl Unguarded {
 /// does not ask for a sidecar may get one by other means, such as the annotation of a Namespace that
 /// is not known. `control_plane`: the namespace of the injector itself.
 pub fn unguarded(pod: &Value, context: &NamespaceContext, control_plane: &str) -> Unguarded {
-    let found = reason(pod);
+    let (found, datagrams) = (reason(pod), without_tcp(pod));
     if let Some(SkipReason::AlreadyInjected { .. }) = found {
-        return Unguarded { pod: None, skipped: skipped_ports(pod) };
+        return Unguarded { pod: None, skipped: skipped_ports(pod), datagrams };
     }
     if texts(pod.pointer("/metadata/labels")).contains_key(COMPONENT) {
         return Unguarded::default();
@@ -56,11 +64,11 @@ pub fn unguarded(pod: &Value, context: &NamespaceContext, control_plane: &str) -
     let (none, settings) = (PortList::default(), settings());
     let decision = decide(&annotations, context).ok();
     if let Some(why) = without_sidecar(found, (context, control_plane), decision) {
-        return Unguarded { pod: Some(why), skipped: none };
+        return Unguarded { pod: Some(why), skipped: none, datagrams };
     }
     let config =
         EffectiveConfig::of(pod, &annotations, context, &settings.defaults, settings.hindrance());
-    Unguarded { pod: None, skipped: config.map_or(none, |config| config.skipped) }
+    Unguarded { pod: None, skipped: config.map_or(none, |config| config.skipped), datagrams }
 }
 
 /// Returns the reason why a pod has no sidecar: what it is, its namespace, or its author's wish.
@@ -134,5 +142,19 @@ mod tests {
         let disabled = json!({"linkerd.io/inject": "disabled"});
         assert_eq!(of(none(), disabled, "shop"), Some(SkipReason::DisabledByPod.to_string()));
         assert_eq!(of(none(), none(), "shop"), None);
+    }
+
+    /// A Server of a port for UDP was shown as one that holds.
+    #[test]
+    fn a_port_of_another_protocol_than_tcp_alone_is_not_guarded() {
+        let port =
+            |number: u16, protocol: &str| json!({"containerPort": number, "protocol": protocol});
+        let pod = json!({"spec": {"containers": [
+            {"name": "a", "ports": [port(53, "UDP"), port(5353, "UDP"), {"containerPort": 80}]},
+            {"name": "b", "ports": [port(53, "TCP"), port(3868, "SCTP")]},
+        ]}});
+        let found = unguarded(&pod, &NamespaceContext::unknown("shop"), "mesh");
+        let of = |number| found.port(number);
+        assert_eq!([53, 80, 5353, 3868].map(of), [None, None, Some(DATAGRAMS), Some(DATAGRAMS)]);
     }
 }

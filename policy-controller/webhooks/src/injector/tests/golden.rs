@@ -68,7 +68,7 @@ fn tcp_probes_are_rewritten_in_all_containers_and_every_kind_of_them() {
     assert_eq!(
         warnings,
         ["spec.containers[1].readinessProbe.tcpSocket.port: \"unknown\" is no port of this \
-          container, so the probe is left as it is"]
+          container, so that the probe fails"]
     );
 }
 
