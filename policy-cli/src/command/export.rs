@@ -82,11 +82,11 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// A workload with its name.
-type Pod<'a> = (&'a WorkloadKey, &'a CompiledWorkload);
+type PodOfAccount<'a> = (&'a WorkloadKey, &'a CompiledWorkload);
 
 /// The ServiceAccounts of the workloads, each with the policies of all its pods.
 fn accounts(compiled: &Compiled) -> BTreeMap<(String, String), ExportedAccount> {
-    let mut pods: BTreeMap<(String, String), Vec<Pod<'_>>> = BTreeMap::new();
+    let mut pods: BTreeMap<(String, String), Vec<PodOfAccount<'_>>> = BTreeMap::new();
     for (key, workload) in &compiled.workloads {
         let account = (key.namespace.to_string(), workload.state.service_account.to_string());
         pods.entry(account).or_default().push((key, workload));
@@ -94,7 +94,7 @@ fn accounts(compiled: &Compiled) -> BTreeMap<(String, String), ExportedAccount> 
     pods.into_iter().map(|(account, pods)| (account, exported(compiled, &pods))).collect()
 }
 
-fn exported(compiled: &Compiled, pods: &[Pod<'_>]) -> ExportedAccount {
+fn exported(compiled: &Compiled, pods: &[PodOfAccount<'_>]) -> ExportedAccount {
     let declared = pods.iter().flat_map(|(_, workload)| workload.policy.ports.keys().copied());
     let declared: BTreeSet<NonZeroU16> = declared.collect();
     // A pod that does not declare a port of another has a policy on it as well.

@@ -26,7 +26,7 @@ pub struct ExportedAccount {
 
 /// What a client may send to a port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum SmiRules {
+enum ExportedRules {
     /// Any bytes.
     Tcp,
     /// The requests of these matches, in JSON.
@@ -72,7 +72,7 @@ pub fn export_smi(
 }
 
 /// The rules of each client, and what cannot be said.
-type ClientRules = (BTreeMap<Account, SmiRules>, BTreeSet<String>);
+type ClientRules = (BTreeMap<Account, ExportedRules>, BTreeSet<String>);
 
 fn rules_of(policies: &[Arc<ServerPolicy>], account_of: AccountOfIdentity<'_>) -> ClientRules {
     let nothing = |reason: &str| (BTreeMap::new(), BTreeSet::from([reason.to_owned()]));
@@ -104,7 +104,7 @@ fn rules_of(policies: &[Arc<ServerPolicy>], account_of: AccountOfIdentity<'_>) -
 fn tcp_rules(policy: &ServerPolicy, account_of: AccountOfIdentity<'_>) -> ClientRules {
     let mut clients = SmiClients::default();
     clients.add(&policy.authorizations, account_of);
-    let rules = clients.accounts.into_iter().map(|account| (account, SmiRules::Tcp));
+    let rules = clients.accounts.into_iter().map(|account| (account, ExportedRules::Tcp));
     (rules.collect(), clients.lost)
 }
 
@@ -125,7 +125,7 @@ fn http_rules(
     for client in clients {
         let is_tcp = bytes.accounts.contains(client);
         if is_tcp && may_send_all(client, matches) {
-            rules.insert(client.clone(), SmiRules::Tcp);
+            rules.insert(client.clone(), ExportedRules::Tcp);
             continue;
         }
         if is_tcp {
@@ -135,7 +135,7 @@ fn http_rules(
         lost.extend(found.lost);
         if !found.matches.is_empty() {
             let texts = found.matches.iter().map(Value::to_string).collect();
-            rules.insert(client.clone(), SmiRules::Http(texts));
+            rules.insert(client.clone(), ExportedRules::Http(texts));
         }
     }
     (rules, lost)
@@ -150,8 +150,8 @@ struct SmiPort<'a> {
 
 impl SmiPort<'_> {
     /// The objects for the rules of clients; `None`: they have no name.
-    fn objects(&self, clients: &BTreeMap<Account, SmiRules>) -> Option<Vec<Value>> {
-        let mut sources: BTreeMap<&SmiRules, Vec<&Account>> = BTreeMap::new();
+    fn objects(&self, clients: &BTreeMap<Account, ExportedRules>) -> Option<Vec<Value>> {
+        let mut sources: BTreeMap<&ExportedRules, Vec<&Account>> = BTreeMap::new();
         for (client, rules) in clients {
             sources.entry(rules).or_default().push(client);
         }
@@ -171,8 +171,8 @@ impl SmiPort<'_> {
         let texts: BTreeSet<&String> = sources
             .keys()
             .flat_map(|rules| match rules {
-                SmiRules::Tcp => &[],
-                SmiRules::Http(texts) => texts.as_slice(),
+                ExportedRules::Tcp => &[],
+                ExportedRules::Http(texts) => texts.as_slice(),
             })
             .collect();
         let names: BTreeMap<&String, String> =
@@ -189,7 +189,7 @@ impl SmiPort<'_> {
                 return None;
             }
             let mut said = vec![json!({"kind": "TCPRoute", "name": name})];
-            if let SmiRules::Http(texts) = rules {
+            if let ExportedRules::Http(texts) = rules {
                 let matches: Vec<&String> = texts.iter().filter_map(|it| names.get(it)).collect();
                 said.push(json!({"kind": "HTTPRouteGroup", "name": name, "matches": matches}));
             }
