@@ -90,7 +90,6 @@ impl<'a> CiliumPeers<'a> {
     ///
     /// # Errors
     /// It has another form.
-    #[expect(clippy::type_complexity, reason = "an outcome inside of an outcome")]
     pub(super) fn denied(
         &self,
         rule: &SourceNode<'_>,

@@ -15,6 +15,12 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Version of the routes.
+const SPECS: &str = "specs.smi-spec.io/v1alpha4";
+
+/// Version of the targets.
+const ACCESS: &str = "access.smi-spec.io/v1alpha3";
+
 /// The pods of a ServiceAccount, which SMI cannot tell apart.
 #[derive(Clone, Debug, Default)]
 pub struct ExportedAccount {
@@ -159,15 +165,8 @@ impl SmiPort<'_> {
             return Some(Vec::new());
         }
         let name = format!("{}.{}", self.account, self.port);
-        let mut objects = vec![self.object(
-            "specs",
-            "v1alpha4",
-            "TCPRoute",
-            &name,
-            json!({
-                "matches": {"ports": [self.port]},
-            }),
-        )];
+        let ports = json!({"matches": {"ports": [self.port]}});
+        let mut objects = vec![self.object(SPECS, "TCPRoute", &name, ports)];
         let texts: BTreeSet<&String> = sources
             .keys()
             .flat_map(|rules| match rules {
@@ -181,7 +180,7 @@ impl SmiPort<'_> {
             let matches: Vec<Value> =
                 names.iter().filter_map(|it| named_match(it.0, it.1)).collect();
             let spec = json!({"matches": matches});
-            objects.push(self.object("specs", "v1alpha4", "HTTPRouteGroup", &name, spec));
+            objects.push(self.object(SPECS, "HTTPRouteGroup", &name, spec));
         }
         for ((rules, sources), place) in sources.iter().zip(1_usize..) {
             let own = format!("{name}.{place}");
@@ -211,12 +210,12 @@ impl SmiPort<'_> {
             "rules": rules,
             "sources": sources.collect::<Vec<_>>(),
         });
-        self.object("access", "v1alpha3", "TrafficTarget", name, spec)
+        self.object(ACCESS, "TrafficTarget", name, spec)
     }
 
-    fn object(&self, group: &str, version: &str, kind: &str, name: &str, spec: Value) -> Value {
+    fn object(&self, api_version: &str, kind: &str, name: &str, spec: Value) -> Value {
         json!({
-            "apiVersion": format!("{group}.smi-spec.io/{version}"),
+            "apiVersion": api_version,
             "kind": kind,
             "metadata": {"name": name, "namespace": self.namespace},
             "spec": spec,
