@@ -229,29 +229,10 @@ fn the_connections_of_a_cluster_are_summed_up_by_workload() {
     assert_eq!(edges(&["-A"]), (0, CLUSTER.to_owned(), String::new()));
 }
 
-const OF_A_KIND: &str = "\
-context test at SERVER, namespace shop
-
-KIND as web.shop.id
-1 of 4 pods answer
-not known of pod web-1-b: its sidecar answers /metrics with HTTP status 403
-not known of pod web-1-c: it has no sidecar with an outbound half
-not known of pod web-1-d: its sidecar has no outbound half
-
-TO                      PODS OF          TLS           IDENTITY      OPEN  OPENED  SENT    RECEIVED
-outside of the cluster  -                no: external  -             0     1       0 B     0 B
-cart.shop:80            deployment/cart  yes           cart.shop.id  0     1       1.5 kB  20 B
-
-Refused and failed
-TO            PODS OF          REASON       REFUSED  ATTEMPTS FAILED
-cart.shop:80  deployment/cart  connect      0        1
-gone.shop:80  -                no_endpoint  1        0
-";
-
 #[test]
 fn a_kind_alone_names_the_pods_that_its_objects_make() {
     for (kind, words) in [("deploy", "any Deployment"), ("rs", "any ReplicaSet")] {
-        let expected = OF_A_KIND.replace("KIND", words);
+        let expected = TABLES.replace("Deployment shop/web", words);
         assert_eq!(edges(&[kind]), (0, expected, String::new()), "{kind}");
     }
     let none = "error: no pod of any Job was found in context test at SERVER, namespace shop\n";

@@ -186,12 +186,7 @@ impl CiliumReading<'_> {
             return Ok(Err("endpointSelector: names another namespace".to_owned()));
         }
         if labels == LabelSelector::default() {
-            match &namespace {
-                Some(own) => {
-                    self.policies.closed_namespaces.insert(own.clone());
-                }
-                None => self.policies.denies_by_default = true,
-            }
+            self.close(namespace.clone());
         }
         self.selection = SelectedWorkloads::Labels { namespace, selector: labels };
         Ok(Ok(()))
@@ -203,13 +198,18 @@ impl CiliumReading<'_> {
         let note =
             format!("{reason}: what it may be about is closed, and nothing is granted there");
         self.policies.worsen(row, Fidelity::Omitted, &note);
-        match &self.namespace {
+        self.close(self.namespace.clone());
+        self.deny_all(row);
+    }
+
+    /// Closes the workloads of a namespace; absent: of each.
+    fn close(&mut self, namespace: Option<String>) {
+        match namespace {
             Some(own) => {
-                self.policies.closed_namespaces.insert(own.clone());
+                self.policies.closed_namespaces.insert(own);
             }
             None => self.policies.denies_by_default = true,
         }
-        self.deny_all(row);
     }
 
     /// Denies everything to the selected workloads.

@@ -66,7 +66,7 @@ impl Rows {
     }
 }
 
-/// What rows are made from.
+/// Sources of the rows.
 pub(super) struct RowSources<'a> {
     /// Controller and addresses.
     pub(super) mesh: &'a mut LocalMesh,
@@ -76,11 +76,11 @@ pub(super) struct RowSources<'a> {
     pub(super) pods: &'a BTreeMap<WorkloadKey, Pod>,
     /// Sidecars of clients.
     pub(super) callers: &'a mut Callers,
-    /// What no sidecar guards in a cluster.
+    /// Pods and ports that no sidecar guards in a cluster.
     pub(super) unguarded: &'a UnguardedWorkloads,
 }
 
-/// What a client's command is chosen from.
+/// Choices of a client's command.
 struct Place<'a> {
     ports: &'a [PortRow],
     candidates: &'a [Candidate],

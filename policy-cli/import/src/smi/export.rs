@@ -30,7 +30,7 @@ pub struct ExportedAccount {
     pub grants_elsewhere: bool,
 }
 
-/// What a client may send to a port.
+/// Bytes or requests that a client may send to a port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ExportedRules {
     /// Any bytes.

@@ -78,7 +78,7 @@ fn declared(
 /// does not look at their scheme.
 fn request(action: &ProbeAction, as_linkerd: bool) -> Option<RequestMatch> {
     match action {
-        // The sidecar refuses a target that applications read differently, whoever sends it.
+        // The sidecar refuses a target that applications read differently, from every client.
         ProbeAction::HttpGet { path, .. } if !canonical_path(path).is_ok_and(|it| it == **path) => {
             None
         }

@@ -73,7 +73,7 @@ impl Finder<'_> {
         if !(is_own || names.is_empty()) || self.runs_as(account) || !self.may_search_namespaces() {
             return String::new();
         }
-        let elsewhere = self.namespaces_of_account(&account.name);
+        let elsewhere = self.namespaces_of(Kind::ServiceAccount, &account.name);
         let elsewhere: Vec<&str> = elsewhere.into_iter().collect();
         let near = match elsewhere.as_slice() {
             // A reference without a namespace is about the object's own, which is easily overlooked.
@@ -92,9 +92,9 @@ impl Finder<'_> {
         })
     }
 
-    /// The namespaces that have a ServiceAccount of this name.
-    fn namespaces_of_account(&self, name: &str) -> BTreeSet<&str> {
-        let all = self.index.all(Kind::ServiceAccount).take(self.examined);
+    /// The namespaces that have an object of this kind and name.
+    pub(super) fn namespaces_of(&self, kind: Kind, name: &str) -> BTreeSet<&str> {
+        let all = self.index.all(kind).take(self.examined);
         all.filter(|object| *object.meta.key.name == *name)
             .map(|object| &*object.meta.key.namespace)
             .collect()

@@ -45,12 +45,9 @@ impl Finder<'_> {
         let Some(target) = missing.next().filter(|_| self.may_search_namespaces()) else {
             return String::new();
         };
-        let all = self.index.all(target.kind).take(self.examined);
-        let mut elsewhere = all.filter(|object| object.meta.key.name == target.name);
+        let mut elsewhere = self.namespaces_of(target.kind, &target.name).into_iter();
         match (elsewhere.next(), elsewhere.next()) {
-            (Some(only), None) => {
-                format!("; is that of namespace `{}` meant?", only.meta.key.namespace)
-            }
+            (Some(only), None) => format!("; is that of namespace `{only}` meant?"),
             _ => String::new(),
         }
     }

@@ -17,7 +17,7 @@ pub type AccountOfIdentity<'a> = &'a dyn Fn(&str) -> Option<(String, String)>;
 pub(super) struct SmiClients {
     /// The ServiceAccounts.
     pub(super) accounts: BTreeSet<Account>,
-    /// What cannot be said.
+    /// Grants that cannot be said.
     pub(super) lost: BTreeSet<String>,
 }
 

@@ -35,7 +35,7 @@ enum MatchPlace {
 pub(super) struct SmiRequests {
     /// The matches, without names.
     pub(super) matches: Vec<Value>,
-    /// What cannot be said.
+    /// Requests that cannot be said.
     pub(super) lost: BTreeSet<String>,
 }
 

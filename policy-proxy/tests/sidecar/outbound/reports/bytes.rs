@@ -192,7 +192,7 @@ async fn bytes_end_as_their_sides_end_them() {
     .await;
 }
 
-/// What is carried because it is unlikely to become HTTP is looked at as it goes on.
+/// Bytes that are carried because they are unlikely to become HTTP are looked at as they go on.
 #[tokio::test]
 async fn a_word_that_becomes_a_request_ends_the_connection_before_the_application_has_the_request()
 {

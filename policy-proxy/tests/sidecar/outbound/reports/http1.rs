@@ -87,7 +87,7 @@ async fn rare_answers_are_as_the_application_sent_them() {
     .await;
 }
 
-/// What is left out of what they send, or written another way, are rows of docs/proxy.md.
+/// Rows of docs/proxy.md have the parts that are left out, or written another way.
 #[tokio::test]
 async fn answers_that_other_proxies_refuse_reach_the_client() {
     for (answer, last, want) in [
