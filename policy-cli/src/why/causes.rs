@@ -5,7 +5,7 @@ use super::cause::{Cause, CauseFinder, FAR, Ranked, key_of};
 use super::target::{container_ports, object_key, service_port};
 use super::{delegation, misplaced, overlooked};
 use policy_core::explain::{Explanation, MatchPart, RuleOutcome};
-use policy_core::{Denied, ObjectRef, Owner, Source};
+use policy_core::{Decision, Denied, ObjectRef, Owner, Source};
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::view::protocol_name;
 
@@ -44,6 +44,12 @@ impl CauseFinder<'_> {
         causes.extend(held.map(|grant| {
             (2, self.by_source(&grant.source, format!("{} grants it", grant.source)))
         }));
+        // Without the audit these conditions would decide.
+        let is_audited =
+            matches!(explanation.decision, Decision::Permit(permit) if permit.is_audited());
+        if is_audited {
+            causes.extend(explanation.considered.iter().filter_map(|grant| self.near_miss(grant)));
+        }
         if let Some(limit) = explanation.rate_limit.as_ref().filter(|limit| limit.limits()) {
             let summary = format!("{} limits how often: beyond it, 429", limit.source);
             causes.push((3, self.by_source(&limit.source, summary)));

@@ -99,6 +99,7 @@ fn on_server(finder: &CauseFinder<'_>, server: &ObjectKey) -> Option<(u8, String
                 | FindingKind::SelectsNothing
                 | FindingKind::PortName
                 | FindingKind::PortNumber
+                | FindingKind::ServicePort
         )
     });
     let invalid = finder.error_of(server);
@@ -173,11 +174,27 @@ fn on_route(finder: &CauseFinder<'_>, route: &ObjectKey) -> Option<(u8, String)>
     let said = said(finder, route, |kind| {
         matches!(kind, FindingKind::Dangling(_) | FindingKind::Ineffective(_))
     });
-    let why = said.map(|finding| format!(": {}", finding.message)).unwrap_or_default();
-    Some((
-        if said.is_some() { 1 } else { FAR },
-        format!("on {route}, which is not on this port{why}"),
-    ))
+    let why = said.map(|finding| format!(": {}", finding.message));
+    let why = why.or_else(|| only_on_services(finder, route));
+    let rank = if why.is_some() { 1 } else { FAR };
+    let why = why.unwrap_or_default();
+    Some((rank, format!("on {route}, which is not on this port{why}")))
+}
+
+/// A remark where every parent of a route is a Service, to which the policy of a port does not go by.
+fn only_on_services(finder: &CauseFinder<'_>, route: &ObjectKey) -> Option<String> {
+    let Body::Valid(Resource::Route(own)) = &finder.inventory.object(route)?.body else {
+        return None;
+    };
+    let first = own.parents.first()?;
+    let are_services =
+        own.parents.iter().all(|parent| parent.group.is_empty() && &*parent.kind == "Service");
+    are_services.then(|| {
+        let name = &first.name;
+        format!(
+            ": its parent is Service {name}, and what a port admits goes by routes of its Server"
+        )
+    })
 }
 
 /// A grant on a route that lost, or that the request misses.

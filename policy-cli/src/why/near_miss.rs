@@ -77,8 +77,12 @@ impl CauseFinder<'_> {
 
     /// A remark where a name differs from the client's in its namespace or trust domain alone.
     fn hint(&self, names: &[IdentityMatch]) -> &'static str {
-        let Some(own) = &self.judged.client.identity else { return "" };
-        let own: Vec<&str> = own.as_str().split('.').collect();
+        let Some(identity) = &self.judged.client.identity else { return "" };
+        if names.iter().any(|name| self.is_own_spiffe_id(name)) {
+            return "; accounts of this mesh prove names of DNS and no SPIFFE ID: name the account by \
+                    identityRefs";
+        }
+        let own: Vec<&str> = identity.as_str().split('.').collect();
         let alike = names.iter().find_map(|name| {
             let IdentityMatch::Exact(name) = name else { return None };
             let other: Vec<&str> = name.split('.').collect();
@@ -91,6 +95,15 @@ impl CauseFinder<'_> {
             }
         });
         alike.unwrap_or_default()
+    }
+
+    /// True of a SPIFFE ID, as Istio forms it (`…/ns/NAMESPACE/sa/ACCOUNT`), of the client's ServiceAccount.
+    fn is_own_spiffe_id(&self, name: &IdentityMatch) -> bool {
+        let IdentityMatch::Exact(name) = name else { return false };
+        let config = &self.inventory.settings.config;
+        let Some((namespace, account)) = self.question.from.account(config) else { return false };
+        let path = name.strip_prefix("spiffe://").and_then(|rest| rest.split_once('/'));
+        path.is_some_and(|(_, path)| path == format!("ns/{namespace}/sa/{account}"))
     }
 
     /// A finding about the clients that one of these objects names.

@@ -1,11 +1,15 @@
 //! Objects that seem to be about a port and do not count for it: invalid policies, policies of another
-//! namespace, routes that name its Server and are not on it.
+//! namespace, routes that name its Server and are not on it, annotations at a place where nobody reads them.
 
-use super::cause::{CauseFinder, Ranked};
+use super::cause::{Cause, CauseFinder, Ranked};
+use super::target::object_key;
 use policy_core::Owner;
 use policy_crds::resource::{PolicyTarget, ServerRef};
 use policy_crds::{Body, Kind, ObjectKey, Resource};
 use policy_engine::findings::Finding;
+use policy_webhooks::injector::{misplaced, templates};
+use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The causes that such objects are, each with its rank.
@@ -15,7 +19,7 @@ pub(super) fn causes(finder: &CauseFinder<'_>) -> Vec<Ranked> {
         let summary = format!("{key} is not on this port: {}", finding.message);
         (2, finder.by(key, &finding.field, summary))
     });
-    let mut causes: Vec<Ranked> = routes.into_iter().collect();
+    let mut causes: Vec<Ranked> = routes.into_iter().chain(annotation(finder)).collect();
     let objects = finder.inventory.compiled.objects.iter();
     let policies = objects.filter(|object| {
         matches!(object.meta.key.kind, Kind::AuthorizationPolicy | Kind::ServerAuthorization)
@@ -42,6 +46,34 @@ pub(super) fn route_beside<'a>(finder: &CauseFinder<'a>) -> Option<&'a Finding> 
     })
 }
 
+/// An annotation for the default policy that the workload's manifest has beside its pod template.
+fn annotation(finder: &CauseFinder<'_>) -> Option<Ranked> {
+    if !matches!(finder.judged.policy.owner, Owner::Default(_)) {
+        return None;
+    }
+    let at = finder.inventory.locations.get(&object_key(finder.workload))?;
+    let file = finder.inventory.files.get(&at.file)?;
+    file.documents.iter().find_map(|document| {
+        let value = document.value.as_ref().ok()?;
+        let name = value.pointer("/metadata/name").and_then(Value::as_str);
+        if name != Some(&*at.declared.name) {
+            return None;
+        }
+        templates(value).into_iter().find_map(|template| {
+            let errors = misplaced(value, template.place);
+            let error =
+                errors.into_iter().find(|error| error.field.contains("default-inbound-policy"))?;
+            let line = document.locate(&error.field)?.line;
+            let cause = Cause {
+                summary: format!("{template}: {error}"),
+                object: Some(template.to_string()),
+                place: Some(format!("{}:{line}", at.file)),
+            };
+            Some((1, cause))
+        })
+    })
+}
+
 /// A policy of the workload's namespace that nobody can read.
 fn invalid(finder: &CauseFinder<'_>, key: &ObjectKey) -> Option<Ranked> {
     let withheld = finder.judged.explanation.iter().flat_map(|one| &one.withheld);
@@ -63,7 +95,8 @@ fn foreign(finder: &CauseFinder<'_>, key: &ObjectKey, body: &Body) -> Option<Ran
             ServerRef::Name(name) => (Kind::Server, name),
             ServerRef::Labels(_) => return None,
         },
-        Body::Valid(_) | Body::Invalid(_) => return None,
+        Body::Invalid(_) => return across(finder, key),
+        Body::Valid(_) => return None,
     };
     let at =
         |namespace: &Arc<str>| ObjectKey { kind, namespace: namespace.clone(), name: name.clone() };
@@ -82,4 +115,22 @@ fn foreign(finder: &CauseFinder<'_>, key: &ObjectKey, body: &Body) -> Option<Ran
          {own} is in another"
     );
     Some((2, finder.by(key, "spec.targetRef", summary)))
+}
+
+/// A policy of another namespace whose reference names the workload's in a field that no policy has.
+fn across(finder: &CauseFinder<'_>, key: &ObjectKey) -> Option<Ranked> {
+    const FIELD: &str = "spec.targetRef.namespace";
+    let (field, error) = finder.error_of(key).filter(|(field, _)| field == FIELD)?;
+    let namespace = &finder.workload.namespace;
+    let is_named = |value: Cow<'_, Value>| {
+        let named = value.pointer("/spec/targetRef/namespace").and_then(Value::as_str);
+        let own = || policy_crds::parse_written(&value).is_ok_and(|own| own.meta.key == *key);
+        named == Some(&**namespace) && own()
+    };
+    finder.inventory.declared().any(is_named).then(|| {
+        let summary = format!(
+            "{key} is about objects of its own namespace alone, and grants nothing in {namespace}: {error}"
+        );
+        (2, finder.by(key, &field, summary))
+    })
 }
