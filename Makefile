@@ -1,4 +1,5 @@
-# The verbs of this repository. `make test` is the test command of the README and of .ci/run.
+# The verbs of this repository. `make test` and `make test-cluster` are the test commands of the README;
+# .ci/run runs both at once.
 
 CACHE  ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/portcullis
 PYTHON  = $(CACHE)/python
@@ -9,15 +10,28 @@ export PORTCULLIS_NODE_MODULES = $(NODE)/node_modules
 # Tests that need what this machine does not have (Go, for the control plane) count themselves here.
 export PORTCULLIS_SKIPPED = $(CACHE)/skipped-tests
 
-.PHONY: test lint gen fmt fuzz bench clients python cluster
+.PHONY: test test-cluster test-all build-tests lint gen fmt fuzz bench clients python cluster
 
-## test: run every test of the workspace (installs what the tests need into $(CACHE) first); LANES=--one-after-the-other
-test: clients
+# Builds every program of tests; it installs what these need into $(CACHE) first.
+build-tests: clients
 	@rm -f "$(PORTCULLIS_SKIPPED)"
 	@echo "==> building the tests"
 	cargo test --workspace --no-run
 	@echo "==> running the tests"
-	@"$${CARGO_TARGET_DIR:-target}/debug/test-lanes" $(LANES)
+
+LANES = "$${CARGO_TARGET_DIR:-target}/debug/test-lanes"
+
+## test: the tests that need neither a cluster nor root
+test: build-tests
+	@$(LANES) --rest-only
+
+## test-cluster: the other tests: on real API servers, in real pods, and with rules in network namespaces
+test-cluster: build-tests
+	@$(LANES) --cluster-only
+
+## test-all: both at once, as .ci/run does; ORDER=--one-after-the-other
+test-all: build-tests
+	@$(LANES) $(ORDER)
 
 ## cluster: build Kubernetes, helm and CoreDNS for the tests, once (minutes; kept in $(CACHE)/cluster), and our images
 cluster:

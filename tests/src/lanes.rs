@@ -1,4 +1,4 @@
-//! `make test`: every program of tests of the workspace, in two lanes at once.
+//! `make test`, `make test-cluster` and `make test-all`: the programs of tests of the workspace, in two lanes.
 //!
 //! One lane needs a cluster or a node and mostly waits; the other is everything else. Cargo would run
 //! one program after the other and stop at the first that fails. What a step says is kept whole in a
@@ -29,6 +29,10 @@ const TIMED: &str = "injector::crowded::";
 const ALONE: [(&str, &str); 3] =
     [("policy-proxy", "sidecar"), ("policy-tests", "detection"), ("policy-tests", "pipeline")];
 
+/// Programs of other packages that need root, by package and name. They run beside the cluster where
+/// both lanes run.
+const WITH_ROOT: (&str, &str) = ("policy-proxy", "redirect");
+
 /// Most that the lanes may take together: whoever ends a run from outside, as continuous integration does
 /// after 90 minutes, sees no report.
 const BOUND: Duration = Duration::from_secs(60 * 60);
@@ -40,9 +44,9 @@ pub enum Order {
     AtOnce,
     /// The lane without a cluster, then the other.
     OneAfterTheOther,
-    /// Only the lane that needs a cluster or a node.
+    /// Only what needs a cluster, a node or root.
     ClusterOnly,
-    /// Only the lane that needs neither.
+    /// Only what needs none of these.
     RestOnly,
 }
 
@@ -57,7 +61,8 @@ pub fn run(root: &Path, order: Order) -> Result<bool> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let kept = target.unwrap_or_else(|| root.join("target")).join("test-output");
     std::fs::create_dir_all(&kept).with_context(|| kept.display().to_string())?;
-    let (with, without): (Vec<_>, Vec<_>) = programs.into_iter().partition(needs_cluster);
+    let with = |program: &Program| needs_cluster(program, order);
+    let (with, without): (Vec<_>, Vec<_>) = programs.into_iter().partition(with);
     let (quiet, without): (Vec<_>, Vec<_>) = without.into_iter().partition(is_alone);
     let timed = with.iter().filter(|program| program.target == "cluster");
     let timed = timed.map(|program| Step::tests(program.clone(), 1).chosen(&[TIMED]));
@@ -87,8 +92,13 @@ pub fn run(root: &Path, order: Order) -> Result<bool> {
 
 type Lane = (&'static str, Vec<Step>, PathBuf);
 
-fn needs_cluster(program: &Program) -> bool {
-    program.package == "policy-tests" && WITH_CLUSTER.contains(&&*program.target)
+/// True if a program belongs to the lane with a cluster.
+fn needs_cluster(program: &Program, order: Order) -> bool {
+    let one_lane = matches!(order, Order::ClusterOnly | Order::RestOnly);
+    let needs_root = (&*program.package, &*program.target) == WITH_ROOT;
+    let needs_cluster =
+        program.package == "policy-tests" && WITH_CLUSTER.contains(&&*program.target);
+    needs_cluster || (needs_root && one_lane)
 }
 
 fn is_alone(program: &Program) -> bool {

@@ -1,4 +1,4 @@
-//! Runs every test of the workspace, as `make test` does: see `policy_tests::lanes`.
+//! Runs the tests of the workspace, as `make test` and its brothers do: see `policy_tests::lanes`.
 
 use anyhow::Result;
 use policy_tests::lanes::{self, Order};
