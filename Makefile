@@ -10,7 +10,7 @@ export PORTCULLIS_NODE_MODULES = $(NODE)/node_modules
 # Tests that need what this machine does not have (Go, for the control plane) count themselves here.
 export PORTCULLIS_SKIPPED = $(CACHE)/skipped-tests
 
-.PHONY: test test-cluster test-all build-tests lint gen fmt fuzz bench clients python cluster
+.PHONY: test test-cluster test-all quick build-tests lint gen fmt fuzz bench clients python cluster
 
 # Builds every program of tests; it installs what these need into $(CACHE) first.
 build-tests: clients
@@ -20,6 +20,14 @@ build-tests: clients
 	@echo "==> running the tests"
 
 LANES = "$${CARGO_TARGET_DIR:-target}/debug/test-lanes"
+
+# Left out: tests that serve on sockets to clients of other languages and push against bounds, and those of
+# watches that wait for half a minute (docs/testing.md).
+BEYOND_QUICK = --skip serve:: --skip for_long --skip half_a_minute --skip no_reconnect_ever_widens
+
+## quick: unit and property tests of every crate, in less than a minute where nothing is to be compiled
+quick:
+	RUST_TEST_THREADS=12 cargo test --workspace --lib --no-fail-fast --quiet -- $(BEYOND_QUICK)
 
 ## test: the tests that need neither a cluster nor root
 test: build-tests

@@ -1,7 +1,7 @@
 //! Owners of pods in a cluster: those of a Deployment belong to its ReplicaSets, those of a CronJob
 //! to its Jobs.
 
-use super::api_error::explain;
+use super::api_error::{explain, is_forbidden};
 use super::{Cluster, Scope, list};
 use policy_crds::Kind;
 use serde_json::Value;
@@ -14,24 +14,36 @@ pub(crate) struct PodOwner {
     namespace: Option<String>,
     /// Its name; `None`: every object of the kind.
     name: Option<String>,
+    /// True of a Deployment that stands for its ReplicaSets, which may not be listed. Kubernetes names
+    /// them after it and the hash of the template, which their pods have as a label.
+    by_hash: bool,
 }
 
 /// Returns the objects that own the pods of a workload resource, or of every one of a kind without a name.
 ///
 /// # Errors
-/// The API server does not list what is between the resource and its pods.
+/// The API server does not list what is between the resource and its pods. Without the right to list
+/// ReplicaSets, those of a Deployment are known by their names.
 pub(crate) async fn of_resource(
     cluster: &Cluster,
     kind: Kind,
     name: Option<&str>,
 ) -> anyhow::Result<Vec<PodOwner>> {
-    let top = vec![PodOwner { kind, namespace: None, name: name.map(str::to_owned) }];
-    if kind == Kind::Deployment {
-        owned_objects(cluster, Kind::ReplicaSet, &top).await
+    let top = PodOwner { kind, namespace: None, name: name.map(str::to_owned), by_hash: false };
+    let top = vec![top];
+    let between = if kind == Kind::Deployment {
+        Kind::ReplicaSet
     } else if kind == Kind::CronJob {
-        owned_objects(cluster, Kind::Job, &top).await
+        Kind::Job
     } else {
-        Ok(top)
+        return Ok(top);
+    };
+    match owned_objects(cluster, between, &top).await {
+        Ok(owned) => Ok(owned),
+        Err(error) if is_forbidden(&error) && kind == Kind::Deployment => {
+            Ok(top.into_iter().map(|own| PodOwner { by_hash: true, ..own }).collect())
+        }
+        Err(error) => Err(explain(&error, &cluster.source, &format!("list {}", between.plural()))),
     }
 }
 
@@ -40,20 +52,18 @@ async fn owned_objects(
     cluster: &Cluster,
     kind: Kind,
     owners: &[PodOwner],
-) -> anyhow::Result<Vec<PodOwner>> {
+) -> Result<Vec<PodOwner>, kube::Error> {
     let api = format!("/apis/{}/v1", kind.group());
     let path = match &cluster.scope {
         Scope::Namespace(namespace) => format!("{api}/namespaces/{namespace}/{}", kind.plural()),
         Scope::All => format!("{api}/{}", kind.plural()),
     };
-    let found = list::pages(&cluster.client, &path)
-        .await
-        .map_err(|error| explain(&error, &cluster.source, &format!("list {}", kind.plural())))?;
+    let found = list::pages(&cluster.client, &path).await?;
     let owned = found.iter().filter(|value| is_owned(value, owners));
     let owner = |value: &Value| {
         let name = Some(metadata(value, "name")?.to_owned());
         let namespace = metadata(value, "namespace").map(str::to_owned);
-        Some(PodOwner { kind, namespace, name })
+        Some(PodOwner { kind, namespace, name, by_hash: false })
     };
     Ok(owned.filter_map(owner).collect())
 }
@@ -77,12 +87,23 @@ pub(crate) fn is_owned(value: &Value, owners: &[PodOwner]) -> bool {
         };
         owners.iter().any(|owner| {
             let around = owner.namespace.as_deref().zip(namespace);
-            text("kind") == Some(owner.kind.as_str())
-                && is_of_group(owner.kind)
-                && owner.name.as_deref().is_none_or(|name| text("name") == Some(name))
+            let (kind, named) = match owner.by_hash {
+                true => (Kind::ReplicaSet, of_deployment(value, text("name"))),
+                false => (owner.kind, text("name")),
+            };
+            text("kind") == Some(kind.as_str())
+                && is_of_group(kind)
+                && named.is_some()
+                && owner.name.as_deref().is_none_or(|name| named == Some(name))
                 && around.is_none_or(|(owner, own)| owner == own)
         })
     })
+}
+
+/// The name of the Deployment of a pod's ReplicaSet.
+fn of_deployment<'n>(pod: &Value, replica_set: Option<&'n str>) -> Option<&'n str> {
+    let hash = pod.pointer("/metadata/labels/pod-template-hash")?.as_str()?;
+    replica_set?.strip_suffix(hash)?.strip_suffix('-')
 }
 
 /// The API group of the controller of a pod of a cluster. What is between them tells those that it is made
@@ -115,7 +136,7 @@ mod tests {
         let pod = (pod("apps/v1"), pod("example.com/v1"));
         let owners = |namespace: Option<&str>, name: Option<&str>| {
             let (namespace, name) = (namespace.map(str::to_owned), name.map(str::to_owned));
-            vec![PodOwner { kind: Kind::ReplicaSet, namespace, name }]
+            vec![PodOwner { kind: Kind::ReplicaSet, namespace, name, by_hash: false }]
         };
         for (namespace, name, expected) in [
             (None, Some("web-1"), true),
@@ -128,6 +149,32 @@ mod tests {
             assert_eq!(is_owned(&pod.0, &owners), expected, "{owners:?}");
             assert!(!is_owned(&pod.1, &owners), "a kind of another group");
             assert!(!is_owned(&json!({}), &owners));
+        }
+    }
+
+    #[test]
+    fn without_the_right_to_list_replica_sets_pods_are_owned_by_the_name_and_the_hash() {
+        let pod = |set: &str, labels: Value| {
+            json!({"metadata": {"namespace": "shop", "labels": labels, "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "controller": true}]}})
+        };
+        let hash = json!({"pod-template-hash": "7d9f"});
+        let owner = |name: Option<&str>| {
+            let name = name.map(str::to_owned);
+            vec![PodOwner { kind: Kind::Deployment, namespace: None, name, by_hash: true }]
+        };
+        for (set, labels, of_web, of_any) in [
+            ("web-7d9f", hash.clone(), true, true),
+            ("web-api-7d9f", hash.clone(), false, true),
+            ("web-7d90", hash.clone(), false, false),
+            ("web7d9f", hash, false, false),
+            // The ReplicaSet of a Rollout, and one of its own.
+            ("web-7d9f", json!({"rollouts-pod-template-hash": "7d9f"}), false, false),
+            ("web-7d9f", json!({}), false, false),
+        ] {
+            let pod = pod(set, labels);
+            let found = (is_owned(&pod, &owner(Some("web"))), is_owned(&pod, &owner(None)));
+            assert_eq!(found, (of_web, of_any), "{pod}");
         }
     }
 }

@@ -24,5 +24,6 @@ mod removal;
 mod rotation;
 mod stale;
 mod ways;
+mod why;
 mod workloads;
 mod world;
