@@ -257,6 +257,9 @@ impl CauseFinder<'_> {
             let key = &finding.object;
             return self.by(key, &finding.field, format!("{key}: {}", finding.message));
         }
+        if let Some((key, field, reason)) = overlooked::unsupported_rule(self) {
+            return self.by(&key, &field, format!("{key}: {reason}"));
+        }
         let about = route.or(owner);
         let finding = about
             .as_ref()

@@ -7,6 +7,7 @@ use policy_core::{Owner, Source};
 use policy_crds::resource::{PolicyTarget, ServerRef};
 use policy_crds::{Body, Kind, LabelSelector, ObjectKey, Resource, nearest};
 use policy_engine::findings::{Finding, FindingKind};
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 /// The causes that grants elsewhere are, each with its rank.
@@ -108,9 +109,33 @@ fn on_server(finder: &CauseFinder<'_>, server: &ObjectKey) -> Option<(u8, String
         (None, Some((_, error))) => Some((1, format!("on {server}, which is invalid: {error}"))),
         (None, None) => {
             let owner = finder.owner();
-            Some((FAR, format!("on {server}, which does not own the port: {owner} does")))
+            let words = match other_port(finder, server) {
+                Some(other) => {
+                    let port = finder.port;
+                    format!("on {server}, which owns port {other}; of port {port} {owner} decides")
+                }
+                None => {
+                    let words = format!("on {server}, which does not own the port: {owner} does");
+                    return Some((FAR, words));
+                }
+            };
+            Some((4, words))
         }
     }
+}
+
+/// Another port of the workload that a Server owns, where the default policy decides about this one.
+fn other_port(finder: &CauseFinder<'_>, server: &ObjectKey) -> Option<NonZeroU16> {
+    if !matches!(finder.judged.policy.owner, Owner::Default(_)) {
+        return None;
+    }
+    let compiled = &finder.inventory.compiled;
+    let state = &compiled.workloads.get(finder.workload)?.state;
+    let owner = Owner::Server(server.to_ref());
+    let owned = |port: &&NonZeroU16| {
+        compiled.port(finder.workload, **port).is_some_and(|policy| policy.owner == owner)
+    };
+    state.declared.iter().find(owned).copied()
 }
 
 fn said<'a>(

@@ -4,7 +4,7 @@
 use super::cause::{Cause, CauseFinder, Ranked};
 use super::target::object_key;
 use policy_core::Owner;
-use policy_crds::resource::{PolicyTarget, ServerRef};
+use policy_crds::resource::{PolicyTarget, RouteRule, ServerRef};
 use policy_crds::{Body, Kind, ObjectKey, Resource};
 use policy_engine::findings::Finding;
 use policy_webhooks::injector::{misplaced, templates};
@@ -43,6 +43,26 @@ pub(super) fn route_beside<'a>(finder: &CauseFinder<'a>) -> Option<&'a Finding> 
         Kind::attached().any(|kind| kind == finding.object.kind)
             && finding.field.starts_with("spec.parentRefs")
             && finding.message.contains(&named)
+    })
+}
+
+/// The first rule, of a route of the port's Server, that permits nothing because of a filter: the route,
+/// the filter's field and the reason. The route that took the request comes first.
+pub(super) fn unsupported_rule(finder: &CauseFinder<'_>) -> Option<(ObjectKey, String, String)> {
+    let Owner::Server(server) = &finder.judged.policy.owner else { return None };
+    let took = finder.judged.explanation.as_ref().and_then(|one| one.route.as_ref());
+    let rules = finder.inventory.compiled.objects.iter().filter_map(|object| {
+        let key = &object.meta.key;
+        let Body::Valid(Resource::Route(route)) = &object.body else { return None };
+        let mut parents =
+            route.parents.iter().filter_map(|parent| ObjectKey::server_of(parent, &key.namespace));
+        let filter = route.unsupported().next()?;
+        let reason = route.rules.iter().find_map(RouteRule::denies_because)?;
+        let is_own = parents.any(|own| own.to_ref() == *server);
+        is_own.then(|| (key.clone(), filter.field.clone(), reason))
+    });
+    rules.min_by_key(|(key, ..)| {
+        !took.is_some_and(|took| took.chain().iter().any(|one| *one == key.to_ref()))
     })
 }
 
