@@ -11,11 +11,11 @@ use super::interned::Interned;
 use crate::config::ControllerConfig;
 use crate::index::{Edge, Index, Input, KindSet, Touched};
 use crate::publish::destination::PublishedDestination;
+use crate::query::claims::{ClaimGroup, HostClaims};
 use crate::query::condition::{Conditions, ObjectCondition};
 use crate::query::delegation::{
     ActiveClaims, AdmissionRules, ClaimedWildcard, ClaimsOn, ConstrainedRoutesOf, DecidedClaims,
-    DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostClaim, HostClaims,
-    HostOwner, IsTreeHost, Labelled, ObjectsIn, OverlappingClaims, OwnedBelow, OwnerTable,
+    DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostOwner, IsTreeHost, Labelled, ObjectsIn, OverlappingClaims, OwnedBelow, OwnerTable,
     OwnersAround, OwnersUnder, PathsOf, RootClaims, RootsUnder, TreeHosts, TreeHostsOf, TreeOf,
     TreeRoutes, TreeRoutesOf,
 };
@@ -142,12 +142,12 @@ macro_rules! queries {
 queries! {
     MembersOf => Clients,
     AdmissionRules => Arc<RouteAdmission>,
-    RootClaims => Arc<[Arc<HostClaim>]>,
+    RootClaims => Arc<[Arc<ClaimGroup>]>,
     ClaimedWildcard => bool,
     OwnersUnder => Arc<OwnerTable>,
     OwnersAround => Arc<[HostOwner]>,
     DecidedClaims => Arc<HostClaims>,
-    ActiveClaims => Arc<[Arc<HostClaim>]>,
+    ActiveClaims => Arc<[Arc<ClaimGroup>]>,
     AttachedTo => Arc<[AttachedRoute]>,
     ClaimsOn => Arc<HostClaims>,
     HoldersOf => Arc<[ObjectKey]>,

@@ -14,7 +14,7 @@ pub(crate) struct DelegationStateOf(pub(crate) ObjectKey);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DelegationState {
     /// The claims of a root, by host in the order of the object, and by path.
-    pub claims: Vec<ClaimEntry>,
+    pub claims: ClaimEntries,
     /// The places at which trees reach a vertex, or do not.
     pub delegations: Vec<DelegationEntry>,
     /// The rules of the object.
@@ -53,6 +53,83 @@ pub struct ClaimEntry {
     pub reason: Option<Reason>,
     /// The same for people. Of another namespace no object is named.
     pub message: Arc<str>,
+}
+
+/// The claims of a root. A root of a few lines has a thousand, so hosts of which all is the same share a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClaimEntries(Vec<(HostPattern, Arc<[PathEntry]>)>);
+
+/// A claim without its host. See [`ClaimEntry`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct PathEntry {
+    path: PathPrefix,
+    active: bool,
+    admitted: bool,
+    claimed_at: Option<i64>,
+    after: Option<i64>,
+    reason: Option<Reason>,
+    message: Arc<str>,
+}
+
+impl ClaimEntries {
+    /// The claims.
+    pub fn iter(&self) -> impl Iterator<Item = ClaimEntry> {
+        let entry = |host: &HostPattern, own: &PathEntry| {
+            let PathEntry { path, active, admitted, claimed_at, after, reason, message } =
+                own.clone();
+            let host = host.clone();
+            ClaimEntry { host, path, active, admitted, claimed_at, after, reason, message }
+        };
+        let all = self.0.iter();
+        all.flat_map(move |(host, list)| list.iter().map(move |own| entry(host, own)))
+    }
+
+    /// Their number.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|(_, list)| list.len()).sum()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|(_, list)| list.is_empty())
+    }
+
+    /// The number of those that are active.
+    pub(crate) fn active(&self) -> usize {
+        let active = |list: &[PathEntry]| list.iter().filter(|entry| entry.active).count();
+        self.0.iter().map(|(_, list)| active(list)).sum()
+    }
+
+    fn add(&mut self, host: HostPattern, list: &mut Vec<PathEntry>) {
+        let list = std::mem::take(list);
+        let equal = self.0.iter().find(|(_, other)| **other == *list);
+        let list = equal.map_or_else(|| list.into(), |(_, other)| other.clone());
+        self.0.push((host, list));
+    }
+}
+
+impl FromIterator<ClaimEntry> for ClaimEntries {
+    fn from_iter<I: IntoIterator<Item = ClaimEntry>>(entries: I) -> Self {
+        let mut all = Self::default();
+        let mut list: Vec<PathEntry> = Vec::new();
+        let mut of: Option<HostPattern> = None;
+        for entry in entries {
+            let ClaimEntry { host, path, active, admitted, claimed_at, after, reason, message } =
+                entry;
+            if let Some(of) = of.take_if(|of| *of != host) {
+                all.add(of, &mut list);
+            }
+            of = Some(host);
+            // Mostly all claims on a host have one message.
+            let same = list.last().map(|last| &last.message).filter(|last| **last == message);
+            let message = same.cloned().unwrap_or(message);
+            list.push(PathEntry { path, active, admitted, claimed_at, after, reason, message });
+        }
+        if let Some(of) = of {
+            all.add(of, &mut list);
+        }
+        all
+    }
 }
 
 /// A place of a vertex in a tree, or one that it had.

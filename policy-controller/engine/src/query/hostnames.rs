@@ -1,6 +1,6 @@
 //! Hostnames of routes, and the hosts that roots of other namespaces claim.
 
-use super::delegation::ClaimOrder;
+use super::claims::ClaimOrder;
 use policy_core::HostPattern;
 use std::sync::Arc;
 

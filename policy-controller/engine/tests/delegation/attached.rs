@@ -61,7 +61,7 @@ fn both_sides_are_told_of_a_hostname_that_is_claimed_after_a_route_had_it() {
     );
     let key =
         ObjectKey { kind: Kind::InboundRoute, namespace: "strange".into(), name: "hidden".into() };
-    let claims = later.delegation_state(&key).claims.clone();
+    let claims: Vec<_> = later.delegation_state(&key).claims.iter().collect();
     let reason = claims[0].reason.map(|reason| reason.as_str());
     assert_eq!((claims[0].active, reason), (true, Some("HostnameAttachedEarlier")));
     // Both are findings.

@@ -4,6 +4,7 @@
 
 use super::consent::{below, consents_to};
 use super::kept::{RuleSet, is_inside};
+use super::place::those;
 use crate::incremental::Context;
 use crate::query::condition::Reason;
 use crate::query::delegation::{EdgeFault, Labelled};
@@ -26,7 +27,7 @@ pub(super) struct Delegator<'t> {
     /// The path that is delegated.
     pub(super) path: &'t PathPrefix,
     /// The hosts that reach it.
-    pub(super) hosts: &'t [HostPattern],
+    pub(super) hosts: &'t Arc<[HostPattern]>,
     /// True if routes with regular expressions may be children of `/`.
     pub(super) allow_regex: bool,
 }
@@ -36,7 +37,7 @@ pub(super) struct Child<'a> {
     pub(super) key: &'a ObjectKey,
     pub(super) content: ChildContent<'a>,
     /// The hosts that it consents to; not empty.
-    pub(super) hosts: Vec<HostPattern>,
+    pub(super) hosts: Arc<[HostPattern]>,
 }
 
 impl<'a> Child<'a> {
@@ -70,7 +71,7 @@ impl<'a> Child<'a> {
 }
 
 /// An InboundRoute: its name, the hosts that it consents to, and its content.
-pub(super) type Vertex<'a> = (&'a ObjectKey, Vec<HostPattern>, &'a InboundRoute);
+pub(super) type Vertex<'a> = (&'a ObjectKey, Arc<[HostPattern]>, &'a InboundRoute);
 
 /// The content of a child.
 pub(super) enum ChildContent<'a> {
@@ -192,8 +193,7 @@ fn broken<'a>(
     let Body::Invalid(Invalid { claims, .. }) = &object.body else { return Ok(None) };
     let Claims::InboundRoute { hosts, any_host, paths, .. } = claims else { return Ok(None) };
     let key = &object.meta.key;
-    let own = from.hosts.iter().filter(|host| *any_host || hosts.contains(host));
-    let hosts: Vec<HostPattern> = own.cloned().collect();
+    let hosts = those(from.hosts, |host| *any_host || hosts.contains(host));
     if hosts.is_empty() {
         return Ok(None);
     }
@@ -308,8 +308,7 @@ fn child<'a>(
     {
         return Err(unusable(ReferenceError::Invalid, key));
     }
-    let hosts = from.hosts.iter().filter(|host| consents_to(object, parent, host));
-    let hosts: Vec<HostPattern> = hosts.cloned().collect();
+    let hosts = those(from.hosts, |host| consents_to(object, parent, host));
     if hosts.is_empty() {
         let below = from.hosts.iter().find_map(|wide| Some((below(object, parent, wide)?, wide)));
         return match below {

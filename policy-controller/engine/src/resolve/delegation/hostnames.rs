@@ -7,6 +7,7 @@ use super::attached::attached_at;
 use super::claims::is_strict;
 use super::ownership::{is_foreign, owned_by_others};
 use crate::incremental::{Context, query};
+use crate::query::claims::HostClaim;
 use crate::query::delegation::{ActiveClaims, AdmissionRules, RootsUnder, TreeHosts, TreeHostsOf};
 use crate::query::hostnames::{ClaimedBelow, ClaimedBelowOf};
 use policy_core::HostPattern;
@@ -133,9 +134,9 @@ fn claimed_below(query: &ClaimedBelowOf, cx: &mut Context<'_>) -> Arc<[ClaimedBe
     let mut found = Vec::new();
     for host in hosts.into_iter().filter(|host| **host != wide && wide.covers(host)) {
         let claims = cx.query(&ActiveClaims(host.clone()));
-        let others = claims.iter().filter(|claim| claim.root.namespace != query.namespace);
-        let first = others.map(|claim| &claim.order).min();
-        found.extend(first.map(|order| ClaimedBelow { host: host.clone(), order: order.clone() }));
+        let others = claims.iter().filter(|group| group.root.namespace != query.namespace);
+        let first = others.flat_map(|group| group.iter()).min_by(HostClaim::in_order);
+        found.extend(first.map(|first| ClaimedBelow { host: host.clone(), order: first.order() }));
     }
     found.into()
 }

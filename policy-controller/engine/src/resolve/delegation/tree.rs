@@ -7,7 +7,7 @@ use super::closed::closed;
 use super::filters::Allowed;
 use super::kept::{RuleSet, together};
 use super::origin::{constraints, in_tree};
-use super::place::{ReachedPlace, inactive, of_root};
+use super::place::{ReachedPlace, inactive, of_root, those};
 use super::serving::served;
 use super::shares::{Branch, Share, branches};
 use crate::incremental::{Context, query};
@@ -35,7 +35,7 @@ fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
     let Some(root) = valid(object) else { return Arc::new(closed(cx, object)) };
     let Some(own) = &root.virtual_host else { return Arc::default() };
     let paths = root.routes.iter().map(|rule| &rule.path).collect();
-    let set = [RuleSet { hosts: own.hosts.clone(), paths }];
+    let set = [RuleSet { hosts: own.hosts.clone().into(), paths }];
     let rules = of_root(cx, &query.0, root, own);
     let held = rules.iter().filter_map(|(_, place)| place.as_ref());
     let held = held.map(|place| place.hosts.len()).fold(0, usize::saturating_add);
@@ -431,7 +431,7 @@ impl<'r> Walk<'r> {
             !self.taken.contains(&(host.clone(), path.clone()))
                 && !self.handed.contains(&(place.by, host.clone(), path.clone()))
         };
-        let hosts = place.hosts.iter().filter(|host| free(host)).cloned().collect();
+        let hosts = those(&place.hosts, free);
         ReachedPlace { hosts, ..place }
     }
 
