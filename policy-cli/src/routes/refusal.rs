@@ -5,7 +5,6 @@ use policy_crds::{Kind, ObjectKey};
 use policy_engine::claims::{ClaimRefusal, HostClaim};
 use policy_engine::conditions::Reason;
 
-
 /// The loss of a claim in words. The user may list the holder, so it is named.
 pub(super) fn refusal_words(
     inventory: &Inventory,

@@ -214,8 +214,12 @@ impl<'c> HostClaim<'c> {
 
     /// True if a claim of another root was made before it.
     pub(crate) fn is_after(&self, other: &ClaimOrder) -> bool {
-        let own =
-            (self.time.is_none(), self.time.unwrap_or_default(), &self.root.namespace, &self.root.name);
+        let own = (
+            self.time.is_none(),
+            self.time.unwrap_or_default(),
+            &self.root.namespace,
+            &self.root.name,
+        );
         own > (other.timeless, other.time, &other.namespace, &other.name)
     }
 }

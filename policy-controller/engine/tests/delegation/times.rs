@@ -19,7 +19,8 @@ fn held(compiled: &Compiled) -> Held {
         let claims = compiled.claims_on(&host);
         let active = claims.in_order().into_iter().filter(|claim| claim.is_active());
         held.extend(
-            active.map(|claim| (claim.host.to_string(), claim.path.to_string(), claim.root.clone())),
+            active
+                .map(|claim| (claim.host.to_string(), claim.path.to_string(), claim.root.clone())),
         );
     }
     held

@@ -12,7 +12,7 @@ use crate::query::grant::CreationOrder;
 use crate::query::requests::{DescribedRoutes, DescribedRoutesOf};
 use crate::resolve::reference::{ReferenceError, follow, is_permitted};
 use policy_core::{HostPattern, PathPattern};
-use policy_crds::resource::{Delegate, InboundRoute, PathPrefix, RouteResource};
+use policy_crds::resource::{Delegate, GroupPath, InboundRoute, PathPrefix, RouteResource};
 use policy_crds::{Body, Claims, Field, Invalid, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl ChildContent<'_> {
             Self::Vertex(route) | Self::Refused(route, _) => route.routes.len(),
             Self::Broken(paths, _) => paths.len(),
             Self::Route(route) => route.rules.iter().map(|rule| rule.matches.len()).sum(),
-            Self::Group(group) => group.routes.iter().map(|route| route.matches.len()).sum(),
+            Self::Group(group) => group.matches,
         }
     }
 }
@@ -367,8 +367,9 @@ fn group_inside(
     if !routes.faults.is_empty() {
         return Err(unusable(ReferenceError::Invalid, key));
     }
-    let mut paths = routes.routes.iter().map(|route| &route.path);
-    if let Some(path) = paths.find(|path| !from.path.contains(&path.static_prefix())) {
+    let outside = |path: &GroupPath| !from.path.contains(&path.static_prefix());
+    let outside = routes.each().map(|route| route.path).find(outside);
+    if let Some(path) = outside {
         let message = format!("{key} has the path `{path}`, which is not inside `{}`", from.path);
         return Err(fault(Reason::PrefixNotContained, message, Some(key)));
     }

@@ -8,7 +8,9 @@ use crate::index::Edge;
 use crate::query::claims::{ClaimGroup, ClaimRefusal, ClaimState, HostClaims, PathClaim};
 use crate::query::delegation::{AdmissionRules, ClaimsOn, OverlappingClaims, RootClaims};
 use policy_core::HostPattern;
-use policy_crds::resource::{InboundRoute, NamespaceOwnership, PathPrefix, Recorded, RouteAdmission};
+use policy_crds::resource::{
+    InboundRoute, NamespaceOwnership, PathPrefix, Recorded, RouteAdmission,
+};
 use policy_crds::{Body, Object, ObjectKey, ObjectMeta, Resource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -19,7 +19,8 @@ pub(super) fn closed(cx: &mut Context<'_>, object: &Object) -> DelegationTree {
     let mut paths: BTreeMap<PathPrefix, Vec<HostPattern>> = BTreeMap::new();
     for host in object.claimed_hosts() {
         let claims = cx.query(&ActiveClaims(host));
-        for claim in claims.iter().filter(|group| group.root == *key).flat_map(|group| group.iter()) {
+        for claim in claims.iter().filter(|group| group.root == *key).flat_map(|group| group.iter())
+        {
             paths.entry(claim.path.clone()).or_default().push(claim.host.clone());
         }
     }

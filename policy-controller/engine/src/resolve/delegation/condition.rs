@@ -7,8 +7,8 @@ use super::ownership::wildcards_above;
 use super::server_hosts::hosts_of;
 use crate::incremental::Context;
 use crate::index::{Edge, parents};
-use crate::query::condition::Reason;
 use crate::query::claims::{ClaimRefusal, HostClaim};
+use crate::query::condition::Reason;
 use crate::query::delegation::{
     ActiveClaims, DelegationTree, EdgeFault, ObjectsIn, RootsUnder, TreeNode, TreeOf,
 };

@@ -90,11 +90,8 @@ fn owners_under(query: &OwnersUnder, cx: &mut Context<'_>) -> Arc<OwnerTable> {
             continue;
         }
         owned.insert(claim.host);
-        let owner = HostOwner {
-            root: claim.root.clone(),
-            host: claim.host.clone(),
-            order: claim.order(),
-        };
+        let owner =
+            HostOwner { root: claim.root.clone(), host: claim.host.clone(), order: claim.order() };
         for above in claim.host.names_above() {
             let below = match owners.below.get_mut(above) {
                 Some(below) => below,
@@ -180,7 +177,8 @@ fn groups_refused(
     for (claim, (group, at)) in claims {
         let namespace = &claim.root.namespace;
         let own = owner.filter(|owner| strict && owner.root.namespace != *namespace);
-        let foreign = |other: &&HostOwner| other.is_foreign(namespace) && claim.is_after(&other.order);
+        let foreign =
+            |other: &&HostOwner| other.is_foreign(namespace) && claim.is_after(&other.order);
         let claimed = |other: HostClaim<'_>| ClaimRefusal::AlreadyClaimed(other.root.clone());
         let overlaps =
             |other: &HostOwner| ClaimRefusal::Overlaps(other.root.clone(), other.host.clone());

@@ -35,8 +35,7 @@ pub(super) fn of_root<'r>(
             last = hosts.into_iter().cloned().collect();
         }
         let (chain, hosts) = (chain.clone(), last.clone());
-        (!hosts.is_empty())
-            .then(|| ReachedPlace { chain, by: None, hosts, kept: Arc::default() })
+        (!hosts.is_empty()).then(|| ReachedPlace { chain, by: None, hosts, kept: Arc::default() })
     };
     root.routes.iter().map(|rule| (rule, place(rule))).collect()
 }

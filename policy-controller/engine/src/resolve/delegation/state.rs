@@ -6,14 +6,14 @@ use super::consent::{below, consents};
 use super::ownership::active_around;
 use super::server_hosts::hosts_of;
 use crate::incremental::{Context, query};
-use crate::query::condition::Reason;
 use crate::query::claims::{ClaimState, HostClaim};
+use crate::query::condition::Reason;
 use crate::query::delegation::{
     ClaimsOn, DelegationTree, EdgeFault, Labelled, NodeEffect, TreeNode,
 };
 use crate::query::delegation_state::{
-    ClaimEntries, ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, OrphanReason, RouteEntry,
-    RouteState, RuleFault,
+    ClaimEntries, ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, OrphanReason,
+    RouteEntry, RouteState, RuleFault,
 };
 use crate::resolve::grant::reason;
 use crate::resolve::reference::{follow, is_permitted};
