@@ -30,7 +30,6 @@ use policy_engine::conditions::Reason;
 use refusal::refusal_words;
 use report::InvalidItem;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use tree::TreeReader;
 
 /// Kinds that decide who holds a host and to whom it is delegated.

@@ -68,7 +68,23 @@ struct PathEntry {
     claimed_at: Option<i64>,
     after: Option<i64>,
     reason: Option<Reason>,
+    /// The message with [`HOST`] and [`PATH`] in place of both, so that many claims have one.
     message: Arc<str>,
+}
+
+/// The place of the host in a message.
+const HOST: &str = "\u{1}";
+/// The place of the path in a message.
+const PATH: &str = "\u{2}";
+
+/// The text of a message without host and path.
+fn outlined(message: &str, host: &HostPattern, path: &PathPrefix) -> String {
+    message.replace(&host.to_string(), HOST).replace(path.as_str(), PATH)
+}
+
+/// The message of which this is the text without host and path.
+fn filled(outline: &str, host: &HostPattern, path: &PathPrefix) -> Arc<str> {
+    outline.replace(PATH, path.as_str()).replace(HOST, &host.to_string()).into()
 }
 
 impl ClaimEntries {
@@ -77,6 +93,10 @@ impl ClaimEntries {
         let entry = |host: &HostPattern, own: &PathEntry| {
             let PathEntry { path, active, admitted, claimed_at, after, reason, message } =
                 own.clone();
+            let message = match message.is_empty() {
+                true => message,
+                false => filled(&message, host, &path),
+            };
             let host = host.clone();
             ClaimEntry { host, path, active, admitted, claimed_at, after, reason, message }
         };
@@ -119,10 +139,17 @@ impl FromIterator<ClaimEntry> for ClaimEntries {
             if let Some(of) = of.take_if(|of| *of != host) {
                 all.add(of, &mut list);
             }
+            let message = match message.is_empty() {
+                true => message,
+                false => {
+                    // Mostly all claims on a host have one.
+                    let outline = outlined(&message, &host, &path);
+                    let last = list.last().map(|last| &last.message);
+                    let same = last.filter(|last| ***last == *outline).cloned();
+                    same.unwrap_or_else(|| outline.into())
+                }
+            };
             of = Some(host);
-            // Mostly all claims on a host have one message.
-            let same = list.last().map(|last| &last.message).filter(|last| **last == message);
-            let message = same.cloned().unwrap_or(message);
             list.push(PathEntry { path, active, admitted, claimed_at, after, reason, message });
         }
         if let Some(of) = of {
@@ -281,5 +308,52 @@ impl RouteState {
             Self::Delegated => "Delegated",
             Self::Programmed => "Programmed",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(host: &str, path: &str, message: &str) -> ClaimEntry {
+        ClaimEntry {
+            host: HostPattern::parse(host),
+            path: PathPrefix::parse(path).unwrap(),
+            active: message.is_empty(),
+            admitted: true,
+            claimed_at: Some(1),
+            after: None,
+            reason: None,
+            message: message.into(),
+        }
+    }
+
+    #[test]
+    fn entries_are_what_they_were_made_of_and_hosts_with_the_same_claims_share_a_list() {
+        let held = |host: &str, path: &str| {
+            entry(
+                host,
+                path,
+                &format!("InboundRoute a/b holds {host} {path} and claimed it earlier"),
+            )
+        };
+        let all = vec![
+            held("a.io", "/"),
+            held("a.io", "/a.io"),
+            held("b.io", "/"),
+            held("b.io", "/b.io"),
+            held("*.c.io", "/"),
+            entry("d.io", "/", ""),
+            entry("d.io", "/x", "elsewhere"),
+        ];
+        let entries: ClaimEntries = all.iter().cloned().collect();
+        assert_eq!(entries.iter().collect::<Vec<_>>(), all);
+        assert_eq!((entries.len(), entries.active(), entries.is_empty()), (7, 1, false));
+        let same: ClaimEntries = ["a.io", "b.io"]
+            .into_iter()
+            .flat_map(|host| ["/", "/x"].map(|path| held(host, path)))
+            .collect();
+        assert!(Arc::ptr_eq(&same.0[0].1, &same.0[1].1));
+        assert_eq!(ClaimEntries::default().iter().count(), 0);
     }
 }

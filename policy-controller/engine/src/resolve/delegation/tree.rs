@@ -427,6 +427,9 @@ impl<'r> Walk<'r> {
 
     /// A place with the hosts of which nobody has the path yet, and no sibling hands it down.
     fn free(&self, place: ReachedPlace, path: &PathPrefix) -> ReachedPlace {
+        if self.taken.is_empty() && self.handed.is_empty() {
+            return place;
+        }
         let free = |host: &HostPattern| {
             !self.taken.contains(&(host.clone(), path.clone()))
                 && !self.handed.contains(&(place.by, host.clone(), path.clone()))
