@@ -117,6 +117,7 @@ fn rule(rule: &RouteRule, source: &Source, effects: &[Filter]) -> Rule {
 }
 
 /// The routes of a group as rules of one route, which a tree has. The grants of the Server alone count.
+#[allow(clippy::mutable_key_type, reason = "an expression is compared and hashed as its text")]
 fn group_route(cx: &mut Context<'_>, group: &Object) -> Arc<Route> {
     let key = &group.meta.key;
     let described = cx.query(&DescribedRoutesOf(key.clone()));
