@@ -194,12 +194,8 @@ impl<'r> Walk<'r> {
         };
         if self.used.visits > self.share.visits {
             self.is_cut = true;
-            let message = self.share.too_large("it");
-            self.push(
-                path,
-                place,
-                NodeEffect::Denied(vec![fault(Reason::TooLarge, message, None)]),
-            );
+            let fault = fault(Reason::TooLarge, self.share.too_large("it"), None);
+            self.push(path, place, NodeEffect::Denied(vec![fault]));
             return;
         }
         let found = match children(cx, &from, delegate) {
