@@ -119,7 +119,7 @@ fn selected() -> Vec<String> {
 fn included(labels: impl Fn(usize) -> String) -> Vec<String> {
     let base = group("base", &list(64, |n| format!("{{path: /a{n}}}")));
     let include = |n: usize| format!("{{routeGroupRef: {{name: base}}{}}}", labels(n));
-    let including = |n: usize| group(&format!("g{n}"), &list(15, &include));
+    let including = |n: usize| group(&format!("g{n}"), &list(15, include));
     let binding = |n: usize| {
         let spec = format!("{{targetRef: {ON_SERVER}, routeRefs: [{{name: g{n}}}]}}");
         object(OWN, "HttpRouteBinding", &format!("b{n}"), &spec)
