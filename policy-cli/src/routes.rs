@@ -25,12 +25,11 @@ use crate::inventory::Inventory;
 use anyhow::bail;
 use policy_core::HostPattern;
 use policy_crds::{Body, Claims, Kind, Object, ObjectKey, Resource, nearest};
+use policy_engine::claims::{ClaimState, HostClaim};
 use policy_engine::conditions::Reason;
-use policy_engine::trees::{ClaimState, HostClaim};
 use refusal::refusal_words;
 use report::InvalidItem;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use tree::TreeReader;
 
 /// Kinds that decide who holds a host and to whom it is delegated.
@@ -80,10 +79,11 @@ fn one(inventory: &Inventory, host: &HostPattern) -> anyhow::Result<HostItem> {
     };
     // Without wildcards those of a wildcard are not among the host's.
     let claims = inventory.compiled.claims_on(&of);
-    let overlapping = claims.claims.iter().filter(|claim| claim.host.overlaps(host));
+    let claims = claims.in_order();
+    let overlapping = claims.iter().copied().filter(|claim| claim.host.overlaps(host));
     let mut item = item(inventory, &of, overlapping);
     let roots = claimed.get(&of).map(Vec::as_slice).unwrap_or_default();
-    let trees = trees(inventory, &of, roots, &claims.claims);
+    let trees = trees(inventory, &of, roots, &claims);
     item.count(&trees);
     item.trees = Some(trees);
     item.covered_by = (of != *host).then(|| of.to_string());
@@ -100,8 +100,10 @@ fn all(inventory: &Inventory) -> Vec<HostItem> {
         |roots: &[&ObjectKey]| roots.iter().any(|root| inventory.scope.contains(&root.namespace));
     let of_host = |(host, roots): (&HostPattern, &Vec<&ObjectKey>)| {
         let claims = inventory.compiled.claims_on(host);
-        let mut item = item(inventory, host, claims.claims.iter().filter(|c| c.host == *host));
-        let trees = trees(inventory, host, roots, &claims.claims);
+        let claims = claims.in_order();
+        let own = claims.iter().copied().filter(|claim| claim.host == host);
+        let mut item = item(inventory, host, own);
+        let trees = trees(inventory, host, roots, &claims);
         item.count(&trees);
         item.invalid = named.get(host).map(|objects| invalid(objects)).unwrap_or_default();
         item
@@ -114,10 +116,10 @@ fn trees(
     inventory: &Inventory,
     host: &HostPattern,
     roots: &[&ObjectKey],
-    claims: &[Arc<HostClaim>],
+    claims: &[HostClaim<'_>],
 ) -> Vec<TreeItem> {
     let holds = |root: &&&ObjectKey| {
-        let own = |claim: &Arc<HostClaim>| claim.root == ***root && claim.host == *host;
+        let own = |claim: &HostClaim<'_>| claim.root == **root && claim.host == host;
         claims.iter().any(|claim| claim.is_active() && own(claim))
     };
     let mut reader = TreeReader::new(inventory, host);
@@ -127,13 +129,13 @@ fn trees(
 fn item<'a>(
     inventory: &Inventory,
     host: &HostPattern,
-    claims: impl Iterator<Item = &'a Arc<HostClaim>>,
+    claims: impl Iterator<Item = HostClaim<'a>>,
 ) -> HostItem {
     let mut owners: Vec<NamedObject> = Vec::new();
     let mut items = Vec::new();
     for claim in claims {
-        let root = NamedObject::from(&claim.root);
-        if claim.is_active() && claim.host == *host && !owners.contains(&root) {
+        let root = NamedObject::from(claim.root);
+        if claim.is_active() && claim.host == host && !owners.contains(&root) {
             owners.push(root);
         }
         items.push(claim_item(inventory, claim));
@@ -150,8 +152,8 @@ fn item<'a>(
     }
 }
 
-fn claim_item(inventory: &Inventory, claim: &HostClaim) -> ClaimItem {
-    let HostClaim { root, host, path, order, state } = claim;
+fn claim_item(inventory: &Inventory, claim: HostClaim<'_>) -> ClaimItem {
+    let HostClaim { root, host, path, time, state } = claim;
     let (active, reason, message) = match state {
         ClaimState::Active { shared: false, attached: false } => (true, None, None),
         ClaimState::Active { shared: false, attached: true } => {
@@ -170,7 +172,7 @@ fn claim_item(inventory: &Inventory, claim: &HostClaim) -> ClaimItem {
             (false, Some(reason), Some(message))
         }
     };
-    let time = jiff::Timestamp::from_second(order.time).ok().filter(|_| !order.timeless);
+    let time = time.and_then(|time| jiff::Timestamp::from_second(time).ok());
     ClaimItem {
         root: root.into(),
         host: host.to_string(),

@@ -2,13 +2,13 @@
 
 use crate::inventory::Inventory;
 use policy_crds::{Kind, ObjectKey};
+use policy_engine::claims::{ClaimRefusal, HostClaim};
 use policy_engine::conditions::Reason;
-use policy_engine::trees::{ClaimOrder, ClaimRefusal, HostClaim};
 
 /// The loss of a claim in words. The user may list the holder, so it is named.
 pub(super) fn refusal_words(
     inventory: &Inventory,
-    claim: &HostClaim,
+    claim: HostClaim<'_>,
     refusal: &ClaimRefusal,
 ) -> (Reason, String) {
     let admission =
@@ -49,11 +49,10 @@ pub(super) fn refusal_words(
 
 /// True if the time of a claim is that of the one that it lost to. Times have whole seconds, and
 /// claims without a recorded one are alike.
-fn is_tie(inventory: &Inventory, claim: &HostClaim, holder: &ObjectKey) -> bool {
-    let claims = inventory.compiled.claims_on(&claim.host);
-    let held = claims.claims.iter().filter(|other| other.is_active() && other.root == *holder);
-    let covering = held.filter(|other| other.host.overlaps(&claim.host));
-    let first = covering.map(|other| &other.order).min();
-    let time = |order: &ClaimOrder| (order.timeless, order.time);
-    first.is_some_and(|first| time(first) == time(&claim.order))
+fn is_tie(inventory: &Inventory, claim: HostClaim<'_>, holder: &ObjectKey) -> bool {
+    let claims = inventory.compiled.claims_on(claim.host);
+    let claims = claims.in_order();
+    let mut held = claims.iter().filter(|other| other.is_active() && other.root == holder);
+    let first = held.find(|other| other.host.overlaps(claim.host));
+    first.is_some_and(|first| first.time == claim.time)
 }

@@ -12,7 +12,8 @@ use crate::authz::{grant_row, requirement};
 use crate::inventory::Inventory;
 use policy_core::{Authorization, DelegatedPath, HostPattern, Route, ServerPolicy};
 use policy_crds::{Kind, ObjectKey};
-use policy_engine::trees::{ClaimState, EdgeFault, HostClaim, NodeEffect, TreeNode};
+use policy_engine::claims::{ClaimState, HostClaim};
+use policy_engine::trees::{EdgeFault, NodeEffect, TreeNode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub(super) struct TreeReader<'a> {
 struct Whole<'t> {
     /// The rules that have a path of the host, by path.
     holding: BTreeMap<&'t str, Vec<&'t TreeNode>>,
-    claims: &'t [Arc<HostClaim>],
+    claims: &'t [HostClaim<'t>],
 }
 
 /// The way in which a host reaches a rule.
@@ -57,7 +58,7 @@ impl<'a> TreeReader<'a> {
     }
 
     /// The tree of a root.
-    pub(super) fn tree(&mut self, root: &ObjectKey, claims: &[Arc<HostClaim>]) -> TreeItem {
+    pub(super) fn tree(&mut self, root: &ObjectKey, claims: &[HostClaim<'_>]) -> TreeItem {
         let tree = self.inventory.compiled.tree_of(root);
         let mut holding: BTreeMap<&str, Vec<&TreeNode>> = BTreeMap::new();
         let has_path = |node: &&TreeNode| {
@@ -168,11 +169,11 @@ impl<'a> TreeReader<'a> {
     fn lost(&self, whole: &Whole<'_>, node: &TreeNode) -> Option<String> {
         let root = node.object()?;
         let own = whole.claims.iter().find(|claim| {
-            claim.root == *root && claim.host == *self.host && claim.path == node.path
+            claim.root == root && claim.host == self.host && *claim.path == node.path
         });
         let own = own?;
-        match &own.state {
-            ClaimState::Inactive(refusal) => Some(refusal_words(self.inventory, own, refusal).1),
+        match own.state {
+            ClaimState::Inactive(refusal) => Some(refusal_words(self.inventory, *own, refusal).1),
             ClaimState::Active { .. } => None,
         }
     }

@@ -42,7 +42,7 @@ impl Delegation {
             without_null(json!({"match": route.path.as_str(), "state": state, "reason": reason}))
         });
         Self {
-            claims: state.claims.iter().map(claim).collect(),
+            claims: state.claims.iter().map(|entry| claim(&entry)).collect(),
             delegation_statuses: state.delegations.iter().map(place).collect(),
             routes: routes.collect(),
         }

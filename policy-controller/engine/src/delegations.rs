@@ -93,7 +93,7 @@ pub(crate) fn has_state(object: &Object) -> bool {
 }
 
 fn count(state: &DelegationState) -> DelegationCounts {
-    let active = state.claims.iter().filter(|claim| claim.active).count();
+    let active = state.claims.active();
     let connected = |entry: &DelegationEntry| matches!(entry, DelegationEntry::Connected { .. });
     let is_vertex = !state.delegations.is_empty();
     let orphaned = is_vertex && !state.delegations.iter().any(connected);
@@ -158,7 +158,7 @@ mod tests {
         let status = "{claims: [{host: a.example, path: /, claimedAt: '2026-11-20T09:00:00Z'}]}";
         let changes = apply(&mut engine, Change::Apply(root("two", status)));
         assert!(changes.conditions);
-        assert!(!state(&engine).claims[0].active);
+        assert!(!state(&engine).claims.iter().next().is_some_and(|claim| claim.active));
         engine.retain([]);
         let changes = apply(&mut engine, Change::Delete(root("two", "{}").meta.key.clone()));
         assert!(changes.conditions, "it is followed after a sweep");

@@ -87,6 +87,7 @@ pub use publish::destination::{
     ScopeKind, ServicePortKey,
 };
 pub use publish::{LookupError, PortPolicy, PublishedWorkload, WorkloadState};
+pub use query::claims;
 pub use query::condition as conditions;
 pub use query::reference as references;
 pub use query::{delegation as trees, delegation_state as delegation};

@@ -1,6 +1,7 @@
 //! The queries about the index, and the types of their answers. `resolve` and `compile` have their
 //! functions, `incremental` memoizes them.
 
+pub mod claims;
 pub mod condition;
 pub mod delegation;
 pub mod delegation_state;

@@ -393,7 +393,8 @@ fn a_lost_claim_below_a_wildcard_closes_nothing() {
     let without = common::objects(&pieces);
     let with = common::objects(&[&pieces[..], &[&stranger]].concat());
     let claims = compiled(with.clone()).claims_on(&HostPattern::parse("x.a.io"));
-    let lost = claims.claims.iter().find(|claim| &*claim.root.namespace == "strange").unwrap();
+    let claims = claims.in_order();
+    let lost = claims.iter().find(|claim| &*claim.root.namespace == "strange").unwrap();
     assert!(!lost.is_active());
     let (without, with) = (compiled(without), compiled(with));
     assert_eq!(common::web(&without, 8080), common::web(&with, 8080));

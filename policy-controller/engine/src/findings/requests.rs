@@ -81,7 +81,7 @@ impl Finder<'_> {
         let (mut found, mut reached) = (Unreached::new(), BTreeSet::new());
         for binding in self.bindings(server) {
             let routes = self.query(&BindingRoutesOf(binding));
-            for route in routes.routes.iter().filter(|route| route.holder == *key) {
+            for route in routes.each().filter(|route| route.holder == *key) {
                 match hidden.iter().find(|(matches, _)| **matches == route.matches[..]) {
                     Some((_, other)) => _ = found.insert(route.place, message(other, key)),
                     None => _ = reached.insert(route.place),

@@ -11,13 +11,13 @@ use super::interned::Interned;
 use crate::config::ControllerConfig;
 use crate::index::{Edge, Index, Input, KindSet, Touched};
 use crate::publish::destination::PublishedDestination;
+use crate::query::claims::{ClaimGroup, HostClaims};
 use crate::query::condition::{Conditions, ObjectCondition};
 use crate::query::delegation::{
     ActiveClaims, AdmissionRules, ClaimedWildcard, ClaimsOn, ConstrainedRoutesOf, DecidedClaims,
-    DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostClaim, HostClaims,
-    HostOwner, IsTreeHost, Labelled, ObjectsIn, OverlappingClaims, OwnedBelow, OwnerTable,
-    OwnersAround, OwnersUnder, PathsOf, RootClaims, RootsUnder, TreeHosts, TreeHostsOf, TreeOf,
-    TreeRoutes, TreeRoutesOf,
+    DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostOwner, IsTreeHost, Labelled,
+    ObjectsIn, OverlappingClaims, OwnedBelow, OwnerTable, OwnersAround, OwnersUnder, PathsOf,
+    RootClaims, RootsUnder, TreeHosts, TreeHostsOf, TreeOf, TreeRoutes, TreeRoutesOf,
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::destination::{
@@ -33,7 +33,9 @@ use crate::query::grant::{
     ServerAuthorizationGrant, ServerGrants,
 };
 use crate::query::host_paths::HostPaths;
-use crate::query::hostnames::{AttachedRoute, AttachedTo, ClaimedBelow, ClaimedBelowOf};
+use crate::query::hostnames::{
+    AttachedRoute, AttachedTo, ClaimedBelow, ClaimedBelowOf, CrowdedHostnamesOf,
+};
 use crate::query::policy::{
     AttachedRoutes, AttachedRoutesOf, CompiledRoute, DenyingRoutes, DenyingRoutesOf, GrpcRouteOf,
     PolicyOf, RateLimitOf, ServerAuthorizationsOf, ServerBaseOf,
@@ -142,12 +144,12 @@ macro_rules! queries {
 queries! {
     MembersOf => Clients,
     AdmissionRules => Arc<RouteAdmission>,
-    RootClaims => Arc<[Arc<HostClaim>]>,
+    RootClaims => Arc<[Arc<ClaimGroup>]>,
     ClaimedWildcard => bool,
     OwnersUnder => Arc<OwnerTable>,
     OwnersAround => Arc<[HostOwner]>,
     DecidedClaims => Arc<HostClaims>,
-    ActiveClaims => Arc<[Arc<HostClaim>]>,
+    ActiveClaims => Arc<[Arc<ClaimGroup>]>,
     AttachedTo => Arc<[AttachedRoute]>,
     ClaimsOn => Arc<HostClaims>,
     HoldersOf => Arc<[ObjectKey]>,
@@ -180,6 +182,7 @@ queries! {
     ServerAuthorizationsOf => AuthorizationSet,
     ConstrainedRoutesOf => Arc<[Arc<Route>]>,
     DelegatedRoutesOf => Arc<DelegatedRoutes>,
+    CrowdedHostnamesOf => Arc<BTreeSet<HostPattern>>,
     UnreadBindingsIn => Arc<[ObjectKey]>,
     OversizedBindingsOf => Arc<BTreeMap<ObjectKey, usize>>,
     BoundRoutesOf => Arc<BoundRoutes>,

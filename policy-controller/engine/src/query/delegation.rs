@@ -1,5 +1,6 @@
 //! Host ownership and route delegation: rules in effect, claims, trees, and what they give a Server.
 
+use super::claims::ClaimOrder;
 use super::condition::Reason;
 use super::tree_places::TreePlaces;
 use policy_core::{Condition, HostPattern, Route};
@@ -117,77 +118,6 @@ pub(crate) struct ConstrainedRoutesOf {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DelegatedRoutesOf(pub(crate) ObjectKey);
 
-/// The place of a claim: recorded or first seen earlier, then by namespace and name. Claims without a
-/// time are last.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ClaimOrder {
-    /// True if the claim has no time yet.
-    pub timeless: bool,
-    /// Seconds since the epoch.
-    pub time: i64,
-    /// The namespace of the root.
-    pub namespace: Arc<str>,
-    /// The name of the root.
-    pub name: Arc<str>,
-}
-
-/// A claim of a root on a path of a host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostClaim {
-    /// The root.
-    pub root: ObjectKey,
-    /// The host.
-    pub host: HostPattern,
-    /// The path.
-    pub path: PathPrefix,
-    /// Its place among other claims.
-    pub order: ClaimOrder,
-    /// Its state.
-    pub state: ClaimState,
-}
-
-/// The state of a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClaimState {
-    /// The root holds the path of the host.
-    Active {
-        /// True if another namespace holds a path above or below it.
-        shared: bool,
-        /// True if a route of another namespace was attached with the host, or one that overlaps, earlier.
-        attached: bool,
-    },
-    /// It does not.
-    Inactive(ClaimRefusal),
-}
-
-/// The reason why a claim is inactive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClaimRefusal {
-    /// This root, which may be in another namespace, claimed earlier.
-    AlreadyClaimed(ObjectKey),
-    /// Roots are not allowed in the namespace.
-    NamespaceNotAllowed,
-    /// The RouteAdmissionPolicy is invalid, and the claim is not among those that were admitted before.
-    PolicyInvalid,
-    /// Wildcards are not allowed.
-    WildcardNotAllowed,
-    /// Claims of other namespaces are not known, and no flag assumes that there are none.
-    NotAssumed,
-    /// Services of another namespace are called by the host.
-    ServiceName,
-    /// This root, in another namespace, holds this other host, which overlaps with the host.
-    Overlaps(ObjectKey, HostPattern),
-}
-
-/// Claims on a host, or on hosts that overlap, in order. All lists share each claim.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostClaims {
-    /// The claims.
-    pub claims: Vec<Arc<HostClaim>>,
-    /// True if the namespace of an active claim owns its host as a whole.
-    pub strict: bool,
-}
-
 /// The owner of a host whose ownership is strict: the root of the claim by which its namespace has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostOwner {
@@ -228,7 +158,7 @@ pub struct TreeNode {
     /// Its match. Of a route: the path that is delegated to it.
     pub path: PathPrefix,
     /// The hosts that reach it, in the order of the root.
-    pub hosts: Vec<HostPattern>,
+    pub hosts: Arc<[HostPattern]>,
     /// Its effect.
     pub effect: NodeEffect,
 }
@@ -309,46 +239,10 @@ pub(crate) struct DelegatedRoutes {
     pub(crate) parts: Vec<(ObjectKey, Arc<TreeRoutes>)>,
 }
 
-impl ClaimOrder {
-    /// True if the claim was made at a time, or before it. `None` is behind every claim.
-    pub(crate) fn is_not_after(&self, time: Option<i64>) -> bool {
-        time.is_none_or(|time| !self.timeless && self.time <= time)
-    }
-
-    /// The time of the claim, in seconds since the epoch, if it has one.
-    pub(crate) fn time(&self) -> Option<i64> {
-        (!self.timeless).then_some(self.time)
-    }
-}
-
 impl HostOwner {
     /// True if it is in another namespace.
     pub(crate) fn is_foreign(&self, namespace: &str) -> bool {
         *self.root.namespace != *namespace
-    }
-}
-
-impl HostClaim {
-    /// True if the root holds the path of the host.
-    pub fn is_active(&self) -> bool {
-        matches!(self.state, ClaimState::Active { .. })
-    }
-
-    /// True if the rules in effect admit it, even if another root holds the path.
-    pub fn is_admitted(&self) -> bool {
-        match &self.state {
-            ClaimState::Active { .. }
-            | ClaimState::Inactive(ClaimRefusal::AlreadyClaimed(_) | ClaimRefusal::Overlaps(..)) => {
-                true
-            }
-            ClaimState::Inactive(
-                ClaimRefusal::NamespaceNotAllowed
-                | ClaimRefusal::PolicyInvalid
-                | ClaimRefusal::WildcardNotAllowed
-                | ClaimRefusal::NotAssumed
-                | ClaimRefusal::ServiceName,
-            ) => false,
-        }
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct DelegationStateOf(pub(crate) ObjectKey);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DelegationState {
     /// The claims of a root, by host in the order of the object, and by path.
-    pub claims: Vec<ClaimEntry>,
+    pub claims: ClaimEntries,
     /// The places at which trees reach a vertex, or do not.
     pub delegations: Vec<DelegationEntry>,
     /// The rules of the object.
@@ -53,6 +53,110 @@ pub struct ClaimEntry {
     pub reason: Option<Reason>,
     /// The same for people. Of another namespace no object is named.
     pub message: Arc<str>,
+}
+
+/// The claims of a root. A root of a few lines has a thousand, so hosts of which all is the same share a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClaimEntries(Vec<(HostPattern, Arc<[PathEntry]>)>);
+
+/// A claim without its host. See [`ClaimEntry`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct PathEntry {
+    path: PathPrefix,
+    active: bool,
+    admitted: bool,
+    claimed_at: Option<i64>,
+    after: Option<i64>,
+    reason: Option<Reason>,
+    /// The message with [`HOST`] and [`PATH`] in place of both, so that many claims have one.
+    message: Arc<str>,
+}
+
+/// The place of the host in a message.
+const HOST: &str = "\u{1}";
+/// The place of the path in a message.
+const PATH: &str = "\u{2}";
+
+/// The text of a message without host and path.
+fn outlined(message: &str, host: &HostPattern, path: &PathPrefix) -> String {
+    message.replace(&host.to_string(), HOST).replace(path.as_str(), PATH)
+}
+
+/// The message of which this is the text without host and path.
+fn filled(outline: &str, host: &HostPattern, path: &PathPrefix) -> Arc<str> {
+    outline.replace(PATH, path.as_str()).replace(HOST, &host.to_string()).into()
+}
+
+impl ClaimEntries {
+    /// The claims.
+    pub fn iter(&self) -> impl Iterator<Item = ClaimEntry> {
+        let entry = |host: &HostPattern, own: &PathEntry| {
+            let PathEntry { path, active, admitted, claimed_at, after, reason, message } =
+                own.clone();
+            let message = match message.is_empty() {
+                true => message,
+                false => filled(&message, host, &path),
+            };
+            let host = host.clone();
+            ClaimEntry { host, path, active, admitted, claimed_at, after, reason, message }
+        };
+        let all = self.0.iter();
+        all.flat_map(move |(host, list)| list.iter().map(move |own| entry(host, own)))
+    }
+
+    /// Their number.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|(_, list)| list.len()).sum()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|(_, list)| list.is_empty())
+    }
+
+    /// The number of those that are active.
+    pub(crate) fn active(&self) -> usize {
+        let active = |list: &[PathEntry]| list.iter().filter(|entry| entry.active).count();
+        self.0.iter().map(|(_, list)| active(list)).sum()
+    }
+
+    fn add(&mut self, host: HostPattern, list: &mut Vec<PathEntry>) {
+        let list = std::mem::take(list);
+        let equal = self.0.iter().find(|(_, other)| **other == *list);
+        let list = equal.map_or_else(|| list.into(), |(_, other)| other.clone());
+        self.0.push((host, list));
+    }
+}
+
+impl FromIterator<ClaimEntry> for ClaimEntries {
+    fn from_iter<I: IntoIterator<Item = ClaimEntry>>(entries: I) -> Self {
+        let mut all = Self::default();
+        let mut list: Vec<PathEntry> = Vec::new();
+        let mut of: Option<HostPattern> = None;
+        for entry in entries {
+            let ClaimEntry { host, path, active, admitted, claimed_at, after, reason, message } =
+                entry;
+            if let Some(of) = of.take_if(|of| *of != host) {
+                all.add(of, &mut list);
+            }
+            let message = match message.is_empty() {
+                true => message,
+                false => {
+                    // Mostly all claims on a host have one.
+                    let outline = outlined(&message, &host, &path);
+                    let last = list.last().map(|last| &last.message);
+                    let same = last.filter(|last| ***last == *outline).cloned();
+                    same.unwrap_or_else(|| outline.into())
+                }
+            };
+            of = Some(host);
+            list.push(PathEntry { path, active, admitted, claimed_at, after, reason, message });
+        }
+        if let Some(of) = of {
+            all.add(of, &mut list);
+        }
+        all
+    }
 }
 
 /// A place of a vertex in a tree, or one that it had.
@@ -204,5 +308,52 @@ impl RouteState {
             Self::Delegated => "Delegated",
             Self::Programmed => "Programmed",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(host: &str, path: &str, message: &str) -> ClaimEntry {
+        ClaimEntry {
+            host: HostPattern::parse(host),
+            path: PathPrefix::parse(path).unwrap(),
+            active: message.is_empty(),
+            admitted: true,
+            claimed_at: Some(1),
+            after: None,
+            reason: None,
+            message: message.into(),
+        }
+    }
+
+    #[test]
+    fn entries_are_what_they_were_made_of_and_hosts_with_the_same_claims_share_a_list() {
+        let held = |host: &str, path: &str| {
+            entry(
+                host,
+                path,
+                &format!("InboundRoute a/b holds {host} {path} and claimed it earlier"),
+            )
+        };
+        let all = vec![
+            held("a.io", "/"),
+            held("a.io", "/a.io"),
+            held("b.io", "/"),
+            held("b.io", "/b.io"),
+            held("*.c.io", "/"),
+            entry("d.io", "/", ""),
+            entry("d.io", "/x", "elsewhere"),
+        ];
+        let entries: ClaimEntries = all.iter().cloned().collect();
+        assert_eq!(entries.iter().collect::<Vec<_>>(), all);
+        assert_eq!((entries.len(), entries.active(), entries.is_empty()), (7, 1, false));
+        let same: ClaimEntries = ["a.io", "b.io"]
+            .into_iter()
+            .flat_map(|host| ["/", "/x"].map(|path| held(host, path)))
+            .collect();
+        assert!(Arc::ptr_eq(&same.0[0].1, &same.0[1].1));
+        assert_eq!(ClaimEntries::default().iter().count(), 0);
     }
 }

@@ -1,6 +1,7 @@
 //! The paths of a host, and what a Server answers of them.
 
-use super::delegation::{ClaimOrder, DelegationTree, TreeNode};
+use super::claims::ClaimOrder;
+use super::delegation::{DelegationTree, TreeNode};
 use policy_crds::ObjectKey;
 use policy_crds::resource::PathPrefix;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,16 +12,13 @@ use std::sync::Arc;
 pub(crate) struct HostPaths {
     /// The trees of the roots that claim the host, by root.
     pub(crate) trees: Vec<(ObjectKey, Arc<DelegationTree>)>,
-    /// The tree and the node of each path.
-    pub(crate) table: PathTable,
+    /// The place of the rule of each path, which has that path, in the order of the paths.
+    pub(crate) table: Box<[RulePlace]>,
     /// Those among them that nobody has: a wildcard's, whose namespace claims a nearer pattern.
     pub(crate) closed: BTreeSet<PathPrefix>,
     /// The host and the wildcards above it, the nearest first; empty if one namespace holds all paths.
     pub(crate) levels: Vec<SharedPattern>,
 }
-
-/// The paths of a host with the place of the tree and of the rule that has each.
-pub(crate) type PathTable = BTreeMap<PathPrefix, RulePlace>;
 
 /// The place of a tree, and that of a rule in it.
 pub(crate) type RulePlace = (usize, usize);
@@ -62,11 +60,13 @@ impl HostPaths {
     pub(crate) fn on_server(&self, server: &ObjectKey) -> ServerPaths<'_> {
         let answers = if self.levels.is_empty() {
             // Mostly one namespace holds the host.
-            let answer = |(path, place): (&PathPrefix, &RulePlace)| {
-                let is_answered = !self.closed.contains(path) && self.answers(*place, server);
-                is_answered.then_some(*place)
+            let answer = |place: &RulePlace| {
+                let node = self.node(*place)?;
+                let is_answered =
+                    !self.closed.contains(&node.path) && node.servers().contains(server);
+                Some((&node.path, is_answered.then_some(*place)))
             };
-            self.table.iter().map(|entry| (entry.0, answer(entry))).collect()
+            self.table.iter().filter_map(answer).collect()
         } else {
             let rules = self.levels.iter().flat_map(|level| level.rules.values());
             let all: BTreeSet<&PathPrefix> = rules.flat_map(BTreeMap::keys).collect();
@@ -106,6 +106,13 @@ impl HostPaths {
         None
     }
 
+    /// The place of the rule that has a path.
+    fn held(&self, path: &PathPrefix) -> Option<RulePlace> {
+        let own = |place: &RulePlace| self.node(*place).map(|node| &node.path);
+        let at = self.table.binary_search_by(|place| own(place).cmp(&Some(path))).ok()?;
+        self.table.get(at).copied()
+    }
+
     /// The place of a rule of a tree on a path.
     fn rule_of(&self, tree: usize, path: &PathPrefix) -> Option<RulePlace> {
         let mut rules = self.levels.iter().filter_map(|level| level.rules.get(&tree));
@@ -136,7 +143,7 @@ impl<'p> ServerPaths<'p> {
             let own = place.and_then(|place| self.paths.node(place));
             let passes = *place == Some(above) || own.is_some_and(|own| own.path == **path);
             let of_tree = || self.paths.rule_of(above.0, path);
-            let held = || self.paths.table.get(*path).copied();
+            let held = || self.paths.held(path);
             let of_any = || self.paths.rule_of_any(path);
             (!passes).then(|| of_tree().or_else(held).or_else(of_any)).flatten()
         })

@@ -1,7 +1,8 @@
 //! Hostnames of routes, and the hosts that roots of other namespaces claim.
 
-use super::delegation::ClaimOrder;
+use super::claims::ClaimOrder;
 use policy_core::HostPattern;
+use policy_crds::ObjectKey;
 use std::sync::Arc;
 
 /// The hosts below the wildcard with this suffix that other namespaces claim.
@@ -21,6 +22,11 @@ pub(crate) struct ClaimedBelow {
     /// Its earliest claim by another namespace.
     pub(crate) order: ClaimOrder,
 }
+
+/// The wildcard hostnames of a Server's routes that are closed there as a whole, because others claimed too many
+/// hosts below them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CrowdedHostnamesOf(pub(crate) ObjectKey);
 
 /// The namespaces whose routes are attached to their own Servers with this host, or one that overlaps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

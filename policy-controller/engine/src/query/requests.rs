@@ -5,8 +5,8 @@ use super::condition::Reason;
 use super::grant::CreationOrder;
 use http::Method;
 use policy_core::{HeaderMatch, HostPattern, QueryMatch, RequestMatch, Route};
-use policy_crds::ObjectKey;
 use policy_crds::resource::{GroupPath, Inexpressible, RouteLabels, SelectableRoute};
+use policy_crds::{Object, ObjectKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -35,14 +35,51 @@ pub(crate) struct BindingRoutesOf(pub(crate) ObjectKey);
 /// See [`DescribedRoutesOf`] and [`BindingRoutesOf`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct DescribedRoutes {
-    /// The routes that could be found, in order.
-    pub(crate) routes: Vec<Arc<DescribedRoute>>,
+    /// The routes that could be found, in order, by the groups or services that have them.
+    pub(crate) parts: Vec<DescribedPart>,
+    /// The number of matches of all of them.
+    pub(crate) matches: usize,
     /// The references that could not be followed. If there is one, nothing is granted on any of the
     /// routes.
     pub(crate) faults: Vec<IncludeFault>,
     /// The conditions that could be read of routes that cannot be read whole. They deny before every
     /// other route.
     pub(crate) unreadable: Vec<RequestMatch>,
+}
+
+/// The routes of one group or service, with what the groups around it add. They are made where they are looked
+/// at: a group of a few lines may include a thousand routes, and each of many bindings names it.
+#[derive(Clone, Debug)]
+pub(crate) struct DescribedPart {
+    /// The group or service.
+    pub(crate) object: Arc<Object>,
+    /// All that its routes have besides their own.
+    pub(crate) around: Arc<Surroundings>,
+    /// The number of its entries that count, from the first.
+    pub(crate) entries: usize,
+}
+
+impl PartialEq for DescribedPart {
+    /// Whatever else an object says, routes are made of its name and its content.
+    fn eq(&self, other: &Self) -> bool {
+        let of = |part: &Self| (part.entries, part.object.meta.key.clone());
+        of(self) == of(other)
+            && self.around == other.around
+            && (Arc::ptr_eq(&self.object, &other.object) || self.object.body == other.object.body)
+    }
+}
+
+/// All that a route gets from its group and from the groups around it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Surroundings {
+    /// Header predicates, each once.
+    pub(crate) headers: Vec<HeaderMatch>,
+    /// Query parameter predicates, each once.
+    pub(crate) query: Vec<QueryMatch>,
+    /// Labels, which win over those of the route.
+    pub(crate) labels: RouteLabels,
+    /// True if some of the predicates cannot be read.
+    pub(crate) narrower: bool,
 }
 
 /// A route of one method, or of any, with all that its includers add.

@@ -10,7 +10,7 @@
 //! ([`shares`]). [`on_server`] makes the routes of a Server of the trees of all
 //! hosts that objects of its namespace name ([`server_hosts`]), and of what each has on them
 //! ([`paths`]). Routes with hostnames lose those that others claimed ([`hostnames`]) before the routes were
-//! attached ([`attached`]). Nothing of a tree is kept between two answers, so that no order of events can leave
+//! attached ([`attached`]), and wildcards below which too many are claimed ([`crowded`]). Nothing of a tree is kept between two answers, so that no order of events can leave
 //! anything behind.
 //!
 //! An event costs what it touches: a question that is about many objects, such as who owns a
@@ -25,6 +25,7 @@ mod claims;
 mod closed;
 pub(crate) mod condition;
 mod consent;
+mod crowded;
 mod filters;
 mod hostnames;
 mod kept;

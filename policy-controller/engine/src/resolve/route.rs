@@ -1,7 +1,9 @@
 //! The routes of a Server (docs/spec/controller.md 2.6; docs/spec/decisions.md, *Routes of another namespace*).
 
 use super::carried::{Pairing, ignored_as_linkerd, no_effect, pairing};
-use super::delegation::{LostHosts, is_child, is_decided, keeps_through, lost_hosts, served_by};
+use super::delegation::{
+    LostHosts, is_child, is_decided, keeps_through, lost_hosts, served_by, words,
+};
 use super::denying::{INVALID, denied_anywhere, denies_on, within_bounds};
 use super::effects::effects_on;
 use super::reference::{
@@ -14,14 +16,14 @@ use crate::query::condition::Reason;
 use crate::query::delegation::TreeHostsOf;
 use crate::query::grant::{CreationOrder, GrantSet, RouteGrants};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute, DenyingRoutesOf};
-use crate::query::requests::{BoundRoutesOf, DescribedRoute, DescribedRoutesOf};
+use crate::query::requests::{BoundRoutesOf, DescribedRoutesOf};
 use policy_core::{
-    AuthorizationSet, Filter, FilterKind, HostPattern, Origin, Route, RouteKind, Rule, Source,
-    ThinVec, UnresolvedGrant,
+    AuthorizationSet, Filter, FilterKind, HostPattern, Origin, RequestMatch, Route, RouteKind,
+    Rule, Source, ThinVec, UnresolvedGrant,
 };
 use policy_crds::resource::{ParentRef, RouteResource, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, ObjectMeta, Resource};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// The outcome of one parent reference.
@@ -115,20 +117,24 @@ fn rule(rule: &RouteRule, source: &Source, effects: &[Filter]) -> Rule {
 }
 
 /// The routes of a group as rules of one route, which a tree has. The grants of the Server alone count.
+#[allow(clippy::mutable_key_type, reason = "an expression is compared and hashed as its text")]
 fn group_route(cx: &mut Context<'_>, group: &Object) -> Arc<Route> {
     let key = &group.meta.key;
     let described = cx.query(&DescribedRoutesOf(key.clone()));
-    let rule = |route: &Arc<DescribedRoute>| Rule {
-        matches: route.matches.iter().cloned().collect(),
-        effects: Vec::new().into_iter().collect(),
-    };
+    // A group that is included again has the same matches.
+    let mut seen: HashSet<Vec<RequestMatch>> = HashSet::new();
+    let distinct = described.each().filter_map(|route| {
+        let matches = route.matches;
+        seen.insert(matches.clone())
+            .then(|| Rule { matches: matches.into(), effects: ThinVec::new() })
+    });
     Arc::new(Route {
         origin: Origin::Objects([key.to_ref()].into()),
         kind: RouteKind::Http,
         created: group.meta.created,
         label: None,
         hosts: Vec::new().into_iter().collect(),
-        rules: described.routes.iter().map(rule).collect(),
+        rules: distinct.collect(),
         authorizations: AuthorizationSet::default(),
         inherits_server: true,
         withheld: Vec::new().into_iter().collect(),
@@ -389,8 +395,10 @@ fn effective(
         return refused(Reason::NotAllowedByListeners, message.to_owned(), false);
     }
     let lost = lost_hosts(cx, &own.hostnames, server, &route.meta);
-    let lost = lost.whole;
-    if !lost.is_empty() && lost.len() == own.hostnames.len() {
+    if !lost.whole.is_empty() && lost.whole.len() == own.hostnames.len() {
+        if !lost.crowded.is_empty() {
+            return Attachment::Lost { message: words(&lost).into() };
+        }
         let message = "InboundRoutes hold every hostname of the route, or in another namespace a host \
                        below it; a route takes part in their trees by a parentRef to one that \
                        delegates to it";

@@ -61,7 +61,7 @@ fn both_sides_are_told_of_a_hostname_that_is_claimed_after_a_route_had_it() {
     );
     let key =
         ObjectKey { kind: Kind::InboundRoute, namespace: "strange".into(), name: "hidden".into() };
-    let claims = later.delegation_state(&key).claims.clone();
+    let claims: Vec<_> = later.delegation_state(&key).claims.iter().collect();
     let reason = claims[0].reason.map(|reason| reason.as_str());
     assert_eq!((claims[0].active, reason), (true, Some("HostnameAttachedEarlier")));
     // Both are findings.
@@ -151,35 +151,67 @@ fn a_route_closes_nothing_that_an_older_route_of_the_server_keeps() {
     }
 }
 
+/// Roots of another namespace, each with seventeen hosts below a name that they claimed first.
+fn names(below: &str, count: usize) -> Vec<String> {
+    let root = |n: usize| {
+        let aliases: Vec<String> = (0..16).map(|a| format!("a{a}.r{n}.{below}")).collect();
+        let host = format!("r{n}.{below}, aliases: [{}]", aliases.join(", "));
+        let name = format!("name: {}{n}", below.replace('.', "-"));
+        stranger(1, &host).replace("name: hidden", &name)
+    };
+    (0..count).map(root).collect()
+}
+
 /// Names below a wildcard that are more than are closed one by one take the wildcard.
 #[test]
 fn of_too_many_names_below_a_wildcard_the_whole_wildcard_is_closed() {
-    let names = |count: usize| -> Vec<String> {
-        let root = |n: usize| {
-            let aliases: Vec<String> = (0..16).map(|a| format!("a{a}.r{n}.a.io")).collect();
-            let host = format!("r{n}.a.io, aliases: [{}]", aliases.join(", "));
-            stranger(1, &host).replace("name: hidden", &format!("name: hidden{n}"))
-        };
-        (0..count).map(root).collect()
-    };
     for (roots, expected) in [(10, "h"), (61, "not_delegated")] {
         let (server, route) = (open("HTTP/1"), route(2, "'*.a.io'", ""));
-        let mut documents = names(roots);
+        let mut documents = names("a.io", roots);
         documents.extend([server, route]);
         let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
         assert_eq!(answer(&compiled(&documents), "free.a.io", "GET /"), expected, "{roots}");
     }
     // The wildcards of a route have one bound together.
-    let mut documents = names(40);
-    documents.extend(
-        documents
-            .clone()
-            .iter()
-            .map(|root| root.replace("a.io", "b.io").replace("name: hidden", "name: other")),
-    );
+    let mut documents = names("a.io", 40);
+    documents.extend(names("b.io", 40));
     documents.extend([open("HTTP/1"), route(2, "'*.a.io', '*.b.io'", "")]);
     let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
     let compiled = compiled(&documents);
     let answers = ["free.a.io", "free.b.io"].map(|host| answer(&compiled, host, "GET /"));
     assert_eq!(answers, ["h", "not_delegated"]);
+}
+
+/// Each route had a bound of its own, so that a Server with many routes had any number of closed names.
+#[test]
+fn routes_of_a_server_have_one_bound_of_closed_names_and_the_largest_wildcard_goes_first() {
+    let world = |larger: usize| {
+        let mut documents = [names("a.io", 20), names("b.io", larger)].concat();
+        let wide = |host: &str, name: &str| {
+            route(2, &format!("'*.{host}'"), "").replace("name: h,", &format!("name: {name},"))
+        };
+        documents.extend([open("HTTP/1"), wide("a.io", "h"), wide("b.io", "other")]);
+        let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
+        compiled(&documents)
+    };
+    let answers = |compiled: &Compiled| {
+        ["free.a.io", "r1.a.io", "free.b.io", "r1.b.io"].map(|host| answer(compiled, host, "GET /"))
+    };
+    let closed = |compiled: &Compiled| crate::common::web(compiled, 8080).routes.hosts.len();
+    let of_other = |compiled: &Compiled| {
+        conditions(compiled, Kind::GatewayHttpRoute, "shop", "other")[0].clone()
+    };
+
+    let within = world(40);
+    assert_eq!(answers(&within), ["h", "not_delegated", "other", "not_delegated"]);
+    assert_eq!(closed(&within), 60 * 17);
+    let beyond = world(41);
+    assert_eq!(answers(&beyond), ["h", "not_delegated", "not_delegated", "not_delegated"]);
+    assert_eq!(closed(&beyond), 20 * 17 + 1);
+    assert_eq!(
+        of_other(&beyond),
+        "Accepted=False (HostAlreadyClaimed): the Server denies *.b.io as a whole: InboundRoutes of another \
+         namespace claimed hosts below before the route was attached, and a Server has at most 1024 such \
+         hosts of all its routes"
+    );
 }

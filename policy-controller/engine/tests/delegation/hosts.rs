@@ -46,7 +46,7 @@ fn a_server_learns_no_host_that_others_claim_below_a_wildcard() {
             let alone = compiled(&pieces);
             let beside = compiled(&[&pieces[..], &[&stranger("x.secret.io")]].concat());
             let held = beside.claims_on(&HostPattern::parse("x.secret.io"));
-            assert!(held.claims.iter().any(|claim| claim.is_active()));
+            assert!(held.in_order().iter().any(|claim| claim.is_active()));
             assert_eq!(common::web(&alone, 8080), common::web(&beside, 8080), "{asks}");
             assert_eq!(answer(&beside, "x.secret.io", "GET /"), "not_delegated");
         }
@@ -183,8 +183,9 @@ fn a_claim_without_a_time_is_after_those_that_are_in_force() {
     let after = |host: &str, wildcards: &str| {
         let compiled = compiled(&[&old, &edited(host), wildcards]);
         let state = compiled.delegation_state(&key("www"));
-        assert_eq!(state.claims[0].claimed_at, None);
-        state.claims[0].after
+        let first = state.claims.iter().next().unwrap();
+        assert_eq!(first.claimed_at, None);
+        first.after
     };
     let admission = admission("Strict");
     for (host, expected) in
@@ -194,7 +195,8 @@ fn a_claim_without_a_time_is_after_those_that_are_in_force() {
     }
     let compiled = compiled(&[&old]);
     let known = ObjectKey { namespace: "strange".into(), ..key("hidden") };
-    assert_eq!(compiled.delegation_state(&known).claims[0].after, None);
+    let first = compiled.delegation_state(&known).claims.iter().next();
+    assert_eq!(first.unwrap().after, None);
 }
 
 /// A root took the names by which another namespace's Services are called: its alias was inactive, and
@@ -209,7 +211,7 @@ fn names_of_services_of_another_namespace_cannot_be_claimed() {
         let admission = admission("Strict");
         let compiled = compiled(&[&[&*stranger, &*admission], more].concat());
         let claims = compiled.claims_on(&HostPattern::parse(host));
-        claims.claims.first().map(|claim| claim.is_active())
+        claims.in_order().first().map(|claim| claim.is_active())
     };
     for host in [
         "web.shop.svc",

@@ -14,12 +14,16 @@ use std::sync::Arc;
 type Held = BTreeSet<(String, String, ObjectKey)>;
 
 fn held(compiled: &Compiled) -> Held {
-    let hosts = HOSTS.map(HostPattern::parse).into_iter();
-    let claims = hosts.flat_map(|host| compiled.claims_on(&host).claims.clone());
-    let active = claims.filter(|claim| claim.is_active());
-    active
-        .map(|claim| (claim.host.to_string(), claim.path.to_string(), claim.root.clone()))
-        .collect()
+    let mut held = Held::new();
+    for host in HOSTS.map(HostPattern::parse) {
+        let claims = compiled.claims_on(&host);
+        let active = claims.in_order().into_iter().filter(|claim| claim.is_active());
+        held.extend(
+            active
+                .map(|claim| (claim.host.to_string(), claim.path.to_string(), claim.root.clone())),
+        );
+    }
+    held
 }
 
 /// The times that the leader records in the status of each InboundRoute.
@@ -42,7 +46,7 @@ impl Statuses {
             }
             let postponed = matches!(object.body, Body::Invalid(_));
             let mut recorded = Recorded { postponed, ..Recorded::default() };
-            for claim in &compiled.delegation_state(key).claims {
+            for claim in compiled.delegation_state(key).claims.iter() {
                 if claim.admitted {
                     let time = claim.claimed_at.unwrap_or(now);
                     recorded.claims.insert((claim.host.clone(), claim.path.clone()), time);

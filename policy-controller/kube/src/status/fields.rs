@@ -68,8 +68,8 @@ pub(super) fn omissions(fields: &StatusFields) -> Option<String> {
     let StatusFields::Delegation(Some(state)) = fields else { return None };
     let (claims, delegations) = (state.claims.len(), state.delegations.len());
     let mut words = Vec::new();
-    if shown(&state.claims).len() < claims {
-        let shown = shown(&state.claims).len();
+    let shown = shown(state).len();
+    if shown < claims {
         words.push(format!("the status has only {shown} of {claims} claims and their times"));
     }
     if delegations > MAX_DELEGATIONS {
@@ -80,15 +80,14 @@ pub(super) fn omissions(fields: &StatusFields) -> Option<String> {
 
 /// The claims that the status has. Their messages do not count: they must not push a recorded time
 /// out.
-fn shown(claims: &[ClaimEntry]) -> &[ClaimEntry] {
+fn shown(state: &DelegationState) -> Vec<ClaimEntry> {
     let mut bytes = 0_usize;
-    let fits = |claim: &&ClaimEntry| {
+    let fits = |claim: &ClaimEntry| {
         let texts = [claim.host.name().len(), encoded(claim.path.as_str())];
         bytes = texts.into_iter().chain([CLAIM_BYTES, bytes]).fold(0, usize::saturating_add);
         bytes <= MAX_CLAIM_BYTES
     };
-    let number = claims.iter().take(MAX_CLAIMS).take_while(fits).count();
-    claims.get(..number).unwrap_or_default()
+    state.claims.iter().take(MAX_CLAIMS).take_while(fits).collect()
 }
 
 /// The length of a text as the API server stores it: it writes `&`, `<` and `>` as six bytes.
@@ -102,7 +101,8 @@ type Lists = [(&'static str, Vec<Value>); 3];
 fn delegation(item: &Item, state: &DelegationState, now: Timestamp) -> Lists {
     let times = Times::of(item, now);
     let current = list(&item.status, "claims");
-    let claims = shown(&state.claims).iter().map(|entry| claim(&times, current, entry));
+    let claims = shown(state);
+    let claims = claims.iter().map(|entry| claim(&times, current, entry));
     let current = list(&item.status, "delegationStatuses");
     let delegations = state.delegations.iter().take(MAX_DELEGATIONS);
     let delegations = delegations.map(|entry| json!({"state": place(&times, current, entry)}));

@@ -247,7 +247,7 @@ async fn answer(replica: &Replica, namespaces: [&str; 2]) -> Option<Answer> {
         let Some(StatusFields::Delegation(Some(state))) = replica.fields(&key).await else {
             return None;
         };
-        let claim = |claim: &policy_engine::delegation::ClaimEntry| {
+        let claim = |claim: policy_engine::delegation::ClaimEntry| {
             (format!("{namespace} {} {}", claim.host, claim.path.as_str()), claim.active)
         };
         claims.extend(state.claims.iter().map(claim));

@@ -4,6 +4,7 @@
 
 use super::consent::{below, consents_to};
 use super::kept::{RuleSet, is_inside};
+use super::place::those;
 use crate::incremental::Context;
 use crate::query::condition::Reason;
 use crate::query::delegation::{EdgeFault, Labelled};
@@ -11,7 +12,7 @@ use crate::query::grant::CreationOrder;
 use crate::query::requests::{DescribedRoutes, DescribedRoutesOf};
 use crate::resolve::reference::{ReferenceError, follow, is_permitted};
 use policy_core::{HostPattern, PathPattern};
-use policy_crds::resource::{Delegate, InboundRoute, PathPrefix, RouteResource};
+use policy_crds::resource::{Delegate, GroupPath, InboundRoute, PathPrefix, RouteResource};
 use policy_crds::{Body, Claims, Field, Invalid, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub(super) struct Delegator<'t> {
     /// The path that is delegated.
     pub(super) path: &'t PathPrefix,
     /// The hosts that reach it.
-    pub(super) hosts: &'t [HostPattern],
+    pub(super) hosts: &'t Arc<[HostPattern]>,
     /// True if routes with regular expressions may be children of `/`.
     pub(super) allow_regex: bool,
 }
@@ -36,7 +37,7 @@ pub(super) struct Child<'a> {
     pub(super) key: &'a ObjectKey,
     pub(super) content: ChildContent<'a>,
     /// The hosts that it consents to; not empty.
-    pub(super) hosts: Vec<HostPattern>,
+    pub(super) hosts: Arc<[HostPattern]>,
 }
 
 impl<'a> Child<'a> {
@@ -70,7 +71,7 @@ impl<'a> Child<'a> {
 }
 
 /// An InboundRoute: its name, the hosts that it consents to, and its content.
-pub(super) type Vertex<'a> = (&'a ObjectKey, Vec<HostPattern>, &'a InboundRoute);
+pub(super) type Vertex<'a> = (&'a ObjectKey, Arc<[HostPattern]>, &'a InboundRoute);
 
 /// The content of a child.
 pub(super) enum ChildContent<'a> {
@@ -92,7 +93,7 @@ impl ChildContent<'_> {
             Self::Vertex(route) | Self::Refused(route, _) => route.routes.len(),
             Self::Broken(paths, _) => paths.len(),
             Self::Route(route) => route.rules.iter().map(|rule| rule.matches.len()).sum(),
-            Self::Group(group) => group.routes.iter().map(|route| route.matches.len()).sum(),
+            Self::Group(group) => group.matches,
         }
     }
 }
@@ -192,8 +193,7 @@ fn broken<'a>(
     let Body::Invalid(Invalid { claims, .. }) = &object.body else { return Ok(None) };
     let Claims::InboundRoute { hosts, any_host, paths, .. } = claims else { return Ok(None) };
     let key = &object.meta.key;
-    let own = from.hosts.iter().filter(|host| *any_host || hosts.contains(host));
-    let hosts: Vec<HostPattern> = own.cloned().collect();
+    let hosts = those(from.hosts, |host| *any_host || hosts.contains(host));
     if hosts.is_empty() {
         return Ok(None);
     }
@@ -308,8 +308,7 @@ fn child<'a>(
     {
         return Err(unusable(ReferenceError::Invalid, key));
     }
-    let hosts = from.hosts.iter().filter(|host| consents_to(object, parent, host));
-    let hosts: Vec<HostPattern> = hosts.cloned().collect();
+    let hosts = those(from.hosts, |host| consents_to(object, parent, host));
     if hosts.is_empty() {
         let below = from.hosts.iter().find_map(|wide| Some((below(object, parent, wide)?, wide)));
         return match below {
@@ -368,8 +367,9 @@ fn group_inside(
     if !routes.faults.is_empty() {
         return Err(unusable(ReferenceError::Invalid, key));
     }
-    let mut paths = routes.routes.iter().map(|route| &route.path);
-    if let Some(path) = paths.find(|path| !from.path.contains(&path.static_prefix())) {
+    let outside = |path: &GroupPath| !from.path.contains(&path.static_prefix());
+    let outside = routes.each().map(|route| route.path).find(outside);
+    if let Some(path) = outside {
         let message = format!("{key} has the path `{path}`, which is not inside `{}`", from.path);
         return Err(fault(Reason::PrefixNotContained, message, Some(key)));
     }

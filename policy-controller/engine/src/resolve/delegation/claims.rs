@@ -5,49 +5,58 @@
 use super::service_names;
 use crate::incremental::{Context, query};
 use crate::index::Edge;
-use crate::query::delegation::{
-    AdmissionRules, ClaimOrder, ClaimRefusal, ClaimState, ClaimsOn, HostClaim, HostClaims,
-    OverlappingClaims, RootClaims,
-};
+use crate::query::claims::{ClaimGroup, ClaimRefusal, ClaimState, HostClaims, PathClaim};
+use crate::query::delegation::{AdmissionRules, ClaimsOn, OverlappingClaims, RootClaims};
 use policy_core::HostPattern;
-use policy_crds::resource::{InboundRoute, NamespaceOwnership, PathPrefix, RouteAdmission};
+use policy_crds::resource::{
+    InboundRoute, NamespaceOwnership, PathPrefix, Recorded, RouteAdmission,
+};
 use policy_crds::{Body, Object, ObjectKey, ObjectMeta, Resource};
-use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-query!(RootClaims, Arc<[Arc<HostClaim>]>, root_claims);
+query!(RootClaims, Arc<[Arc<ClaimGroup>]>, root_claims);
 query!(OverlappingClaims, Arc<HostClaims>, overlapping);
 
-/// The claims of a root before others are looked at, in order.
-fn root_claims(query: &RootClaims, cx: &mut Context<'_>) -> Arc<[Arc<HostClaim>]> {
+/// The claims of a root before others are looked at, in the order of its hosts.
+fn root_claims(query: &RootClaims, cx: &mut Context<'_>) -> Arc<[Arc<ClaimGroup>]> {
     let rules = cx.query(&AdmissionRules);
     let Some(object) = cx.object(&query.0) else { return Arc::default() };
-    let Some(route) = valid(object) else { return kept(cx, object, &rules) };
-    let mut claims = Vec::new();
-    for host in route.virtual_host.iter().flat_map(|own| &own.hosts) {
-        for path in route.routes.iter().map(|rule| &rule.path) {
-            claims.push(Arc::new(claim(cx, &object.meta, host, path, &rules)));
+    let mut groups = Groups::default();
+    if let Some(route) = valid(object) {
+        let paths: BTreeSet<&PathPrefix> = route.routes.iter().map(|rule| &rule.path).collect();
+        for host in route.virtual_host.iter().flat_map(|own| &own.hosts) {
+            let claims = of_host(cx, &object.meta, (host, &paths), &rules);
+            groups.add(&query.0, host, claims);
+        }
+        return groups.0.into();
+    }
+    // The claims that an invalid root keeps, with the times that its status records. One that the rules
+    // do not admit has no time any more, and is gone.
+    let mut kept: BTreeMap<&HostPattern, BTreeSet<&PathPrefix>> = BTreeMap::new();
+    for (host, path) in object.kept_claims() {
+        kept.entry(host).or_default().insert(path);
+    }
+    for (host, paths) in &kept {
+        let mut claims = of_host(cx, &object.meta, (host, paths), &rules);
+        claims.retain(|claim| claim.state.is_active());
+        if !claims.is_empty() {
+            groups.add(&query.0, host, claims);
         }
     }
-    claims.sort_by(|a, b| in_order(a, b));
-    claims.into()
+    groups.0.into()
 }
 
-/// The claims that an invalid root keeps, with the times that its status records. One that the rules
-/// do not admit has no time any more, and is gone.
-fn kept(cx: &mut Context<'_>, object: &Object, rules: &RouteAdmission) -> Arc<[Arc<HostClaim>]> {
-    let claims = object.kept_claims();
-    let claims = claims.map(|(host, path)| claim(cx, &object.meta, host, path, rules));
-    let mut claims: Vec<Arc<HostClaim>> =
-        claims.filter(HostClaim::is_active).map(Arc::new).collect();
-    claims.sort_by(|a, b| in_order(a, b));
-    claims.into()
-}
+/// The groups of a root. Those with the same claims share a list.
+#[derive(Default)]
+struct Groups(Vec<Arc<ClaimGroup>>);
 
-/// The order in which claims are decided.
-pub(super) fn in_order(a: &HostClaim, b: &HostClaim) -> Ordering {
-    (&a.order, &a.host, &a.path).cmp(&(&b.order, &b.host, &b.path))
+impl Groups {
+    fn add(&mut self, root: &ObjectKey, host: &HostPattern, claims: Vec<PathClaim>) {
+        let equal = self.0.iter().find(|group| *group.claims == *claims);
+        let claims = equal.map_or_else(|| claims.into(), |equal| equal.claims.clone());
+        self.0.push(Arc::new(ClaimGroup { root: root.clone(), host: host.clone(), claims }));
+    }
 }
 
 /// The claims on a host and on all hosts of its family.
@@ -55,12 +64,11 @@ fn overlapping(query: &OverlappingClaims, cx: &mut Context<'_>) -> Arc<HostClaim
     let rules = cx.query(&AdmissionRules);
     let roots = roots_on(cx, &query.0, rules.wildcards);
     let hosts: BTreeSet<HostPattern> = roots.into_iter().flat_map(|(_, hosts)| hosts).collect();
-    let mut claims = Vec::new();
+    let mut groups = Vec::new();
     for host in hosts {
-        claims.extend(cx.query(&ClaimsOn(host)).claims.iter().cloned());
+        groups.extend(cx.query(&ClaimsOn(host)).groups.iter().cloned());
     }
-    claims.sort_by(|a, b| in_order(a, b));
-    Arc::new(HostClaims { claims, strict: is_strict(&rules) })
+    Arc::new(HostClaims { groups, strict: is_strict(&rules) })
 }
 
 /// True if the namespace of an active claim owns its host as a whole.
@@ -123,71 +131,97 @@ fn widest_wildcard(cx: &mut Context<'_>, host: &HostPattern) -> Option<Arc<str>>
     widest
 }
 
-/// A claim before others are looked at.
-fn claim(
+/// The claims on the paths of a host before others are looked at.
+fn of_host(
     cx: &mut Context<'_>,
     meta: &ObjectMeta,
-    host: &HostPattern,
-    path: &PathPrefix,
+    (host, paths): (&HostPattern, &BTreeSet<&PathPrefix>),
     rules: &RouteAdmission,
-) -> HostClaim {
+) -> Vec<PathClaim> {
+    let recorded = meta.recorded.as_deref();
+    let is_recorded =
+        |path: &PathPrefix| recorded.is_some_and(|all| all.claimed_at(host, path).is_some());
+    let times = Times::of(meta, host, rules);
     let allowed = &rules.root_namespaces;
-    let is_recorded = || {
-        let recorded = meta.recorded.as_ref();
-        recorded.is_some_and(|recorded| recorded.claimed_at(host, path).is_some())
-    };
-    let time = time_of(meta, host, path, rules);
     let assumed = cx.config.assumed_claims.as_ref();
-    let state = if rules.recorded_only && !is_recorded() {
-        ClaimState::Inactive(ClaimRefusal::PolicyInvalid)
-    } else if !allowed.is_empty() && !allowed.contains(&meta.key.namespace) {
-        ClaimState::Inactive(ClaimRefusal::NamespaceNotAllowed)
+    let of_host = if !allowed.is_empty() && !allowed.contains(&meta.key.namespace) {
+        Some(ClaimRefusal::NamespaceNotAllowed)
     } else if matches!(host, HostPattern::Suffix(_)) && !rules.wildcards {
-        ClaimState::Inactive(ClaimRefusal::WildcardNotAllowed)
+        Some(ClaimRefusal::WildcardNotAllowed)
     } else if assumed.is_some_and(|assumed| !assumed.contains(host)) {
-        ClaimState::Inactive(ClaimRefusal::NotAssumed)
-    } else if service_names::is_of_others(cx, host, &meta.key.namespace, time) {
-        ClaimState::Inactive(ClaimRefusal::ServiceName)
+        Some(ClaimRefusal::NotAssumed)
     } else {
-        ClaimState::Active { shared: false, attached: false }
+        None
     };
-    // A claim that is not admitted waits nowhere: an edit of the policy would give it a host that
-    // somebody else holds by then.
-    let admitted = matches!(state, ClaimState::Active { .. });
-    let time = time.filter(|_| admitted);
-    let order = ClaimOrder {
-        timeless: time.is_none(),
-        time: time.unwrap_or_default(),
-        namespace: meta.key.namespace.clone(),
-        name: meta.key.name.clone(),
+    let of_host = of_host.map(Arc::new);
+    // Most claims on a host have the same time.
+    let mut of_service: Option<(Option<i64>, Option<Arc<ClaimRefusal>>)> = None;
+    let mut claim = |path: &PathPrefix| {
+        let time = times.at(host, path);
+        let refusal = if rules.recorded_only && !is_recorded(path) {
+            Some(Arc::new(ClaimRefusal::PolicyInvalid))
+        } else if of_host.is_some() {
+            of_host.clone()
+        } else if let Some((of, refusal)) = &of_service
+            && *of == time
+        {
+            refusal.clone()
+        } else {
+            let is_taken = service_names::is_of_others(cx, host, &meta.key.namespace, time);
+            let refusal = is_taken.then(|| Arc::new(ClaimRefusal::ServiceName));
+            of_service = Some((time, refusal.clone()));
+            refusal
+        };
+        // A claim that is not admitted waits nowhere: an edit of the policy would give it a host that
+        // somebody else holds by then.
+        let (time, state) = match refusal {
+            Some(refusal) => (None, ClaimState::Inactive(refusal)),
+            None => (time, ClaimState::ACTIVE),
+        };
+        PathClaim { path: path.clone(), time, state }
     };
-    HostClaim { root: meta.key.clone(), host: host.clone(), path: path.clone(), order, state }
+    paths.iter().map(|path| claim(path)).collect()
 }
 
-/// The time of a claim: the one that the status records; otherwise that of the object's creation,
+/// The times of claims on a host: the one that the status records; otherwise that of the object's creation,
 /// if the object was never edited since, and valid and admitted whenever its status was written. The
 /// claim of another object waits until it is recorded, so that a lost status can postpone a claim and
 /// never advance it.
-fn time_of(
-    meta: &ObjectMeta,
-    host: &HostPattern,
-    path: &PathPrefix,
-    rules: &RouteAdmission,
-) -> Option<i64> {
-    let status = meta.recorded.as_ref();
-    // The holder of a host as a whole does not lose it by another path.
-    let strict = rules.ownership == NamespaceOwnership::Strict;
-    // Nothing is claimed before the object exists.
-    let plausible = |time: &i64| meta.created.is_none_or(|created| *time >= created);
-    let valid = status.and_then(|recorded| {
-        let of_host = recorded.claims.iter().filter(|((own, _), _)| strict && own == host);
-        let of_host = of_host.map(|(_, time)| *time).filter(plausible).min();
-        recorded.claimed_at(host, path).filter(plausible).or(of_host)
-    });
-    let unedited = meta.generation.is_none_or(|generation| generation == 1);
-    let from_creation = unedited && status.is_none_or(|status| !status.postponed);
-    let created = meta.created.filter(|_| from_creation);
-    // A status that is too long leaves claims out, which began with those that it has.
-    let began = created.max(created.and(status.and_then(|status| status.latest_claim())));
-    valid.or(began)
+struct Times<'o> {
+    recorded: Option<&'o Recorded>,
+    created: Option<i64>,
+    /// The time of a path that has none of its own.
+    other: Option<i64>,
+}
+
+impl<'o> Times<'o> {
+    fn of(meta: &'o ObjectMeta, host: &HostPattern, rules: &RouteAdmission) -> Self {
+        let recorded = meta.recorded.as_deref();
+        let created = meta.created;
+        let mut times = Self { recorded, created, other: None };
+        // The holder of a host as a whole does not lose it by another path.
+        let strict = rules.ownership == NamespaceOwnership::Strict;
+        let of_host = recorded.filter(|_| strict).and_then(|recorded| {
+            let of_host = recorded.claims.iter().filter(|((own, _), _)| own == host);
+            of_host.map(|(_, time)| *time).filter(|time| times.is_plausible(*time)).min()
+        });
+        let unedited = meta.generation.is_none_or(|generation| generation == 1);
+        let from_creation = unedited && recorded.is_none_or(|status| !status.postponed);
+        let created = created.filter(|_| from_creation);
+        // A status that is too long leaves claims out, which began with those that it has.
+        let latest = recorded.and_then(Recorded::latest_claim);
+        times.other = of_host.or(created.max(created.and(latest)));
+        times
+    }
+
+    /// Nothing is claimed before the object exists.
+    fn is_plausible(&self, time: i64) -> bool {
+        self.created.is_none_or(|created| time >= created)
+    }
+
+    /// The time of the claim on a path.
+    fn at(&self, host: &HostPattern, path: &PathPrefix) -> Option<i64> {
+        let own = self.recorded.and_then(|recorded| recorded.claimed_at(host, path));
+        own.filter(|time| self.is_plausible(*time)).or(self.other)
+    }
 }

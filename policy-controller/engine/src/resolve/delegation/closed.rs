@@ -19,7 +19,8 @@ pub(super) fn closed(cx: &mut Context<'_>, object: &Object) -> DelegationTree {
     let mut paths: BTreeMap<PathPrefix, Vec<HostPattern>> = BTreeMap::new();
     for host in object.claimed_hosts() {
         let claims = cx.query(&ActiveClaims(host));
-        for claim in claims.iter().filter(|claim| claim.root == *key) {
+        for claim in claims.iter().filter(|group| group.root == *key).flat_map(|group| group.iter())
+        {
             paths.entry(claim.path.clone()).or_default().push(claim.host.clone());
         }
     }
@@ -28,7 +29,7 @@ pub(super) fn closed(cx: &mut Context<'_>, object: &Object) -> DelegationTree {
         let message =
             format!("{key} is invalid, and keeps the path until it is corrected or deleted");
         let effect = NodeEffect::Denied(vec![fault(Reason::Invalid, message, None)]);
-        TreeNode { chain: chain.clone(), path, hosts, effect }
+        TreeNode { chain: chain.clone(), path, hosts: hosts.into(), effect }
     };
     DelegationTree::new(Arc::default(), paths.into_iter().map(node).collect())
 }

@@ -7,10 +7,10 @@ use super::ownership::wildcards_above;
 use super::server_hosts::hosts_of;
 use crate::incremental::Context;
 use crate::index::{Edge, parents};
+use crate::query::claims::{ClaimRefusal, HostClaim};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ActiveClaims, ClaimRefusal, DelegationTree, EdgeFault, HostClaim, ObjectsIn, RootsUnder,
-    TreeNode, TreeOf,
+    ActiveClaims, DelegationTree, EdgeFault, ObjectsIn, RootsUnder, TreeNode, TreeOf,
 };
 use crate::query::delegation_state::{
     ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, RouteEntry,
@@ -39,7 +39,7 @@ fn roots(cx: &mut Context<'_>, object: &Object) -> BTreeSet<ObjectKey> {
         // claim nothing is none: its events cost other trees nothing.
         for wildcard in wildcards_above(cx, &host) {
             let claims = cx.query(&ActiveClaims(wildcard));
-            roots.extend(claims.iter().map(|claim| claim.root.clone()));
+            roots.extend(claims.iter().map(|group| group.root.clone()));
         }
         roots.extend(cx.edge(Edge::Host(host)).into_iter().cloned());
     }
@@ -93,9 +93,9 @@ pub(crate) fn acceptance(route: &InboundRoute, state: &DelegationState) -> Accep
         let orphaned = || "no root delegates to it at present: it takes no effect".to_owned();
         return Ok(refused.unwrap_or_else(orphaned));
     }
-    let lost: Vec<&ClaimEntry> = state.claims.iter().filter(|claim| !claim.active).collect();
-    let shared = state.claims.iter().filter(|claim| claim.active);
-    let words = lost.iter().copied().chain(shared).map(|claim| &*claim.message);
+    let (shared, lost): (Vec<ClaimEntry>, Vec<ClaimEntry>) =
+        state.claims.iter().partition(|claim| claim.active);
+    let words = lost.iter().chain(&shared).map(|claim| &*claim.message);
     let words = said(words.filter(|words| !words.is_empty()).collect());
     match lost.first().and_then(|claim| claim.reason) {
         Some(reason) if lost.len() == state.claims.len() => Err((reason, words)),
@@ -138,8 +138,8 @@ pub(super) fn reason_of(refusal: &ClaimRefusal) -> Reason {
 }
 
 /// The loss of a claim in words. Of another namespace no object is named.
-pub(super) fn words_of(claim: &HostClaim, refusal: &ClaimRefusal) -> String {
-    let host = &claim.host;
+pub(super) fn words_of(claim: HostClaim<'_>, refusal: &ClaimRefusal) -> String {
+    let host = claim.host;
     match refusal {
         ClaimRefusal::AlreadyClaimed(holder) if holder.namespace == claim.root.namespace => {
             let path = claim.path.as_str();

@@ -7,8 +7,9 @@ use super::attached::attached_at;
 use super::claims::is_strict;
 use super::ownership::{is_foreign, owned_by_others};
 use crate::incremental::{Context, query};
+use crate::query::claims::HostClaim;
 use crate::query::delegation::{ActiveClaims, AdmissionRules, RootsUnder, TreeHosts, TreeHostsOf};
-use crate::query::hostnames::{ClaimedBelow, ClaimedBelowOf};
+use crate::query::hostnames::{ClaimedBelow, ClaimedBelowOf, CrowdedHostnamesOf};
 use policy_core::HostPattern;
 use policy_crds::{ObjectKey, ObjectMeta};
 use std::collections::BTreeSet;
@@ -16,9 +17,9 @@ use std::sync::Arc;
 
 query!(ClaimedBelowOf, Arc<[ClaimedBelow]>, claimed_below);
 
-/// The most names below the hostnames of a route that are closed one by one, because a Server has each of them.
-/// The route loses each hostname with which there would be more.
-const MAX_CLOSED_BELOW: usize = 1024;
+/// The most names below the hostnames of a Server's routes that are closed one by one, because the Server has
+/// each of them.
+pub(super) const MAX_CLOSED_BELOW: usize = 1024;
 
 /// The hostnames that a route loses on a Server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,16 +30,20 @@ pub(crate) struct LostHosts {
     pub(crate) below: BTreeSet<HostPattern>,
     /// The hostnames that it keeps and that others claimed later, or claimed hosts below of.
     pub(crate) contested: Vec<HostPattern>,
+    /// The wildcards among those that it loses below which others claimed more hosts than a Server has.
+    pub(crate) crowded: Vec<HostPattern>,
     /// The hostnames that it keeps, each with the time of the latest claim that it is behind.
     pub(crate) kept: Vec<(HostPattern, Option<i64>)>,
 }
 
 /// The claims of others on one hostname.
 #[derive(Default)]
-struct Foreign {
-    is_lost: bool,
+pub(super) struct Foreign {
+    pub(super) is_lost: bool,
+    /// True if there are more claims below than a Server has.
+    is_crowded: bool,
     is_contested: bool,
-    below: BTreeSet<HostPattern>,
+    pub(super) below: BTreeSet<HostPattern>,
     after: Option<i64>,
 }
 
@@ -65,8 +70,11 @@ pub(crate) fn lost_hosts(
             let is_lost = is_foreign(cx, host, &of.key.namespace);
             Foreign { is_lost, ..Foreign::default() }
         };
-        let closed = lost.below.len().saturating_add(found.below.len());
-        if found.is_lost || closed > MAX_CLOSED_BELOW {
+        let is_crowded = found.is_crowded
+            || (!found.below.is_empty()
+                && cx.query(&CrowdedHostnamesOf(server.clone())).contains(host));
+        lost.crowded.extend(is_crowded.then(|| host.clone()));
+        if found.is_lost || is_crowded {
             lost.whole.push(host.clone());
             continue;
         }
@@ -79,7 +87,7 @@ pub(crate) fn lost_hosts(
 }
 
 /// The claims of other namespaces on a hostname of a route on a Server of the route's namespace.
-fn foreign(
+pub(super) fn foreign(
     cx: &mut Context<'_>,
     host: &HostPattern,
     server: &ObjectKey,
@@ -98,7 +106,8 @@ fn foreign(
         let claims = cx.query(&ClaimedBelowOf { suffix, namespace });
         let (older, younger): (Vec<&ClaimedBelow>, Vec<_>) =
             claims.iter().partition(|claim| claim.order.is_not_after(since));
-        found.is_lost = older.len() > MAX_CLOSED_BELOW;
+        found.is_crowded = older.len() > MAX_CLOSED_BELOW;
+        found.is_lost = found.is_crowded;
         found.is_contested |= !younger.is_empty();
         found.after = older.iter().filter_map(|claim| claim.order.time()).max();
         let closed = older.into_iter().take(MAX_CLOSED_BELOW);
@@ -133,9 +142,9 @@ fn claimed_below(query: &ClaimedBelowOf, cx: &mut Context<'_>) -> Arc<[ClaimedBe
     let mut found = Vec::new();
     for host in hosts.into_iter().filter(|host| **host != wide && wide.covers(host)) {
         let claims = cx.query(&ActiveClaims(host.clone()));
-        let others = claims.iter().filter(|claim| claim.root.namespace != query.namespace);
-        let first = others.map(|claim| &claim.order).min();
-        found.extend(first.map(|order| ClaimedBelow { host: host.clone(), order: order.clone() }));
+        let others = claims.iter().filter(|group| group.root.namespace != query.namespace);
+        let first = others.flat_map(|group| group.iter()).min_by(HostClaim::in_order);
+        found.extend(first.map(|first| ClaimedBelow { host: host.clone(), order: first.order() }));
     }
     found.into()
 }
@@ -168,6 +177,13 @@ pub(crate) fn words(lost: &LostHosts) -> String {
              attached: these are denied"
                 .to_owned(),
         );
+    }
+    if !lost.crowded.is_empty() {
+        words.push(format!(
+            "the Server denies {} as a whole: InboundRoutes of another namespace claimed hosts below before \
+             the route was attached, and a Server has at most {MAX_CLOSED_BELOW} such hosts of all its routes",
+            listed(&lost.crowded)
+        ));
     }
     words.join("; ")
 }

@@ -4,12 +4,13 @@
 use policy_core::matching::Segment;
 use policy_core::{HostPattern, OneOrMany, PathPattern, Rule};
 use policy_crds::resource::PathPrefix;
+use std::sync::Arc;
 
 /// The paths of rules that are one set: what one of them lists, another that delegates does not hand
 /// down.
 pub(super) struct RuleSet<'r> {
     /// The hosts on which the rules are all there.
-    pub(super) hosts: Vec<HostPattern>,
+    pub(super) hosts: Arc<[HostPattern]>,
     /// The paths.
     pub(super) paths: Vec<&'r PathPrefix>,
 }
@@ -27,6 +28,7 @@ pub(super) fn together<'r>(hosts: &[HostPattern], each: &[RuleSet<'r>]) -> Vec<R
     }
     let set = |(with, hosts): (Vec<usize>, Vec<HostPattern>)| {
         let members = with.into_iter().filter_map(|number| each.get(number));
+        let hosts = hosts.into();
         RuleSet { hosts, paths: members.flat_map(|one| one.paths.iter().copied()).collect() }
     };
     groups.into_iter().map(set).collect()

@@ -88,7 +88,7 @@ fn hosts_on(
     server: &ObjectKey,
 ) -> BTreeSet<HostPattern> {
     let of_root = tree.nodes.iter().filter(|node| node.chain.len() == 1);
-    let own: BTreeSet<&HostPattern> = of_root.flat_map(|node| &node.hosts).collect();
+    let own: BTreeSet<&HostPattern> = of_root.flat_map(|node| &*node.hosts).collect();
     let (wide, exact): (Vec<&HostPattern>, Vec<&HostPattern>) =
         own.into_iter().partition(|host| matches!(host, HostPattern::Suffix(_)));
     let is_tree_host = |host: &&HostPattern| {

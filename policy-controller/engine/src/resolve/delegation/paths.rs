@@ -2,10 +2,9 @@
 
 use super::ownership::wildcards_above;
 use crate::incremental::{Context, query};
-use crate::query::delegation::{
-    ActiveClaims, DelegationTree, HostClaim, ObjectsIn, PathsOf, TreeOf,
-};
-use crate::query::host_paths::{HostPaths, SharedPattern, SharedRule};
+use crate::query::claims::HostClaim;
+use crate::query::delegation::{ActiveClaims, DelegationTree, ObjectsIn, PathsOf, TreeOf};
+use crate::query::host_paths::{HostPaths, RulePlace, SharedPattern, SharedRule};
 use policy_core::HostPattern;
 use policy_crds::ObjectKey;
 use policy_crds::resource::PathPrefix;
@@ -22,7 +21,7 @@ fn objects_in(query: &ObjectsIn, cx: &mut Context<'_>) -> Arc<BTreeSet<ObjectKey
 }
 
 /// The roots that hold paths of a pattern.
-type Holders<'c> = BTreeMap<&'c str, &'c HostClaim>;
+type Holders<'c> = BTreeMap<&'c str, HostClaim<'c>>;
 
 /// The active claims on a host, and on the wildcards that cover it, the nearest first. A wildcard has
 /// the paths of a host that no claim on the host itself has, unless its namespace claims the host, too:
@@ -59,7 +58,7 @@ impl<'c> Held<'c> {
 /// The claim by which a path is held.
 struct Holder<'c> {
     pattern: &'c HostPattern,
-    claim: &'c HostClaim,
+    claim: HostClaim<'c>,
     /// True if nobody has the path instead.
     is_closed: bool,
 }
@@ -71,13 +70,14 @@ fn paths_of(query: &PathsOf, cx: &mut Context<'_>) -> Arc<HostPaths> {
     let claims: Vec<_> = patterns.iter().map(|one| cx.query(&ActiveClaims(one.clone()))).collect();
     let mut nearer = BTreeSet::new();
     let levels = patterns.iter().zip(&claims).map(|(pattern, claims)| {
-        let holders = claims.iter().map(|claim| (claim.path.as_str(), &**claim)).collect();
+        let claims = claims.iter().flat_map(|group| group.iter());
+        let holders = claims.map(|claim| (claim.path.as_str(), claim)).collect();
         let level = Level { pattern, holders, nearer: nearer.clone() };
         nearer.extend(level.holders.values().map(|claim| &*claim.root.namespace));
         level
     });
     let held = Held(levels.collect());
-    let roots = held.0.iter().flat_map(|level| level.holders.values().map(|claim| &claim.root));
+    let roots = held.0.iter().flat_map(|level| level.holders.values().map(|claim| claim.root));
     let roots: BTreeSet<&ObjectKey> = roots.collect();
     let trees = roots.into_iter().map(|root| (root.clone(), cx.query(&TreeOf(root.clone()))));
     let trees: Vec<_> = trees.collect();
@@ -92,20 +92,22 @@ fn paths_of(query: &PathsOf, cx: &mut Context<'_>) -> Arc<HostPaths> {
 /// one of another namespace would answer it.
 fn fill(paths: &mut HostPaths, held: &Held<'_>) {
     let HostPaths { trees, table, closed, levels } = paths;
+    let mut places: BTreeMap<&PathPrefix, RulePlace> = BTreeMap::new();
     for (t, (root, tree)) in trees.iter().enumerate() {
         for (n, node) in tree.nodes.iter().enumerate().filter(|(_, node)| node.has_path()) {
             let Some(Holder { pattern, claim, is_closed }) = held.holder(&node.path) else {
                 continue;
             };
-            if claim.root != *root || !node.hosts.contains(pattern) {
+            if claim.root != root || !node.hosts.contains(pattern) {
                 continue;
             }
-            table.insert(node.path.clone(), (t, n));
+            places.insert(&node.path, (t, n));
             if is_closed {
                 closed.insert(node.path.clone());
             }
         }
     }
+    *table = places.into_values().collect();
     if held.is_shared() {
         let mut nearer = BTreeSet::new();
         for level in &held.0 {
@@ -126,8 +128,8 @@ fn shared(
 ) -> SharedPattern {
     let mut found = SharedPattern::default();
     for (t, (root, tree)) in trees.iter().enumerate() {
-        let own = holders.values().filter(|claim| claim.root == *root);
-        let own = own.map(|claim| (claim.path.clone(), (t, claim.order.clone())));
+        let own = holders.values().filter(|claim| claim.root == root);
+        let own = own.map(|claim| (claim.path.clone(), (t, claim.order())));
         let before = found.claims.len();
         found.claims.extend(own);
         if found.claims.len() == before {

@@ -21,7 +21,7 @@ query!(IsTreeHost, bool, is_tree_host);
 
 fn holders_of(query: &HoldersOf, cx: &mut Context<'_>) -> Arc<[ObjectKey]> {
     let claims = cx.query(&ActiveClaims(query.0.clone()));
-    let roots: BTreeSet<&ObjectKey> = claims.iter().map(|claim| &claim.root).collect();
+    let roots: BTreeSet<&ObjectKey> = claims.iter().map(|group| &group.root).collect();
     roots.into_iter().cloned().collect()
 }
 

@@ -6,13 +6,14 @@ use super::consent::{below, consents};
 use super::ownership::active_around;
 use super::server_hosts::hosts_of;
 use crate::incremental::{Context, query};
+use crate::query::claims::{ClaimState, HostClaim};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimState, ClaimsOn, DelegationTree, EdgeFault, HostClaim, Labelled, NodeEffect, TreeNode,
+    ClaimsOn, DelegationTree, EdgeFault, Labelled, NodeEffect, TreeNode,
 };
 use crate::query::delegation_state::{
-    ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, OrphanReason, RouteEntry,
-    RouteState, RuleFault,
+    ClaimEntries, ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, OrphanReason,
+    RouteEntry, RouteState, RuleFault,
 };
 use crate::resolve::grant::reason;
 use crate::resolve::reference::{follow, is_permitted};
@@ -41,7 +42,7 @@ fn state(query: &DelegationStateOf, cx: &mut Context<'_>) -> Arc<DelegationState
     let routes = routes(route, &own);
     let (claims, delegations) = match &route.virtual_host {
         Some(root) => (claims(cx, &query.0, &root.hosts), Vec::new()),
-        None => (Vec::new(), delegations(cx, object, route, &trees)),
+        None => (ClaimEntries::default(), delegations(cx, object, route, &trees)),
     };
     Arc::new(DelegationState { claims, delegations, routes, faults })
 }
@@ -127,35 +128,32 @@ fn words(node: &TreeNode, fault: &EdgeFault) -> String {
 }
 
 /// The claims of a root on its hosts.
-fn claims(cx: &mut Context<'_>, key: &ObjectKey, hosts: &[HostPattern]) -> Vec<ClaimEntry> {
+fn claims(cx: &mut Context<'_>, key: &ObjectKey, hosts: &[HostPattern]) -> ClaimEntries {
     let mut entries = Vec::new();
     for host in hosts {
         let claims = cx.query(&ClaimsOn(host.clone()));
-        let all = claims.claims.iter().map(|claim| &**claim);
-        let mut own: Vec<&HostClaim> = all.filter(|claim| claim.root == *key).collect();
-        own.sort_by(|a, b| a.path.cmp(&b.path));
-        let begins = |claim: &&HostClaim| claim.order.timeless && claim.is_admitted();
-        let latest = own.iter().any(begins).then(|| latest_of_others(cx, host, key)).flatten();
-        for claim in own {
+        let Some(own) = claims.groups.iter().find(|group| group.root == *key) else { continue };
+        let begins = |claim: &HostClaim<'_>| claim.time.is_none() && claim.is_admitted();
+        let is_begun = own.iter().any(|claim| begins(&claim));
+        let latest = is_begun.then(|| latest_of_others(cx, host, key)).flatten();
+        entries.extend(own.iter().map(|claim| {
             let after = latest.filter(|_| begins(&claim));
-            entries.push(ClaimEntry { after, ..entry(claim) });
-        }
+            ClaimEntry { after, ..entry(claim) }
+        }));
     }
-    entries.shrink_to_fit();
-    entries
+    entries.into_iter().collect()
 }
 
 /// The latest time of the claims of other roots that are in force on a host, and on hosts that overlap
 /// with it.
 fn latest_of_others(cx: &mut Context<'_>, host: &HostPattern, root: &ObjectKey) -> Option<i64> {
     let all = active_around(cx, host);
-    let others = all.iter().flat_map(|claims| claims.iter());
-    let others = others.filter(|other| !other.order.timeless && other.root != *root);
-    others.map(|other| other.order.time).max()
+    let others = all.iter().flat_map(|groups| groups.iter()).filter(|group| group.root != *root);
+    others.flat_map(|group| group.iter()).filter_map(|claim| claim.time).max()
 }
 
-fn entry(claim: &HostClaim) -> ClaimEntry {
-    let (active, reason, message) = match &claim.state {
+fn entry(claim: HostClaim<'_>) -> ClaimEntry {
+    let (active, reason, message) = match claim.state {
         ClaimState::Active { shared: false, attached: false } => (true, None, String::new()),
         ClaimState::Active { shared: false, attached: true } => {
             let message = format!(
@@ -166,7 +164,7 @@ fn entry(claim: &HostClaim) -> ClaimEntry {
             (true, Some(Reason::HostnameAttachedEarlier), message)
         }
         ClaimState::Active { shared: true, attached: _ } => {
-            let (host, path) = (&claim.host, &claim.path);
+            let (host, path) = (claim.host, claim.path);
             let message = format!(
                 "{host} {path} is shared: a root in another namespace holds a path above or below it. \
                  The Servers of the earlier claim answer the longer path, too"
@@ -182,7 +180,7 @@ fn entry(claim: &HostClaim) -> ClaimEntry {
         path: claim.path.clone(),
         active,
         admitted: claim.is_admitted(),
-        claimed_at: (!claim.order.timeless).then_some(claim.order.time),
+        claimed_at: claim.time,
         after: None,
         reason,
         // One for all that have none.

@@ -7,7 +7,7 @@ use super::closed::closed;
 use super::filters::Allowed;
 use super::kept::{RuleSet, together};
 use super::origin::{constraints, in_tree};
-use super::place::{ReachedPlace, inactive, of_root};
+use super::place::{ReachedPlace, inactive, of_root, those};
 use super::serving::served;
 use super::shares::{Branch, Share, branches};
 use crate::incremental::{Context, query};
@@ -35,7 +35,7 @@ fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
     let Some(root) = valid(object) else { return Arc::new(closed(cx, object)) };
     let Some(own) = &root.virtual_host else { return Arc::default() };
     let paths = root.routes.iter().map(|rule| &rule.path).collect();
-    let set = [RuleSet { hosts: own.hosts.clone(), paths }];
+    let set = [RuleSet { hosts: own.hosts.clone().into(), paths }];
     let rules = of_root(cx, &query.0, root, own);
     let held = rules.iter().filter_map(|(_, place)| place.as_ref());
     let held = held.map(|place| place.hosts.len()).fold(0, usize::saturating_add);
@@ -194,12 +194,8 @@ impl<'r> Walk<'r> {
         };
         if self.used.visits > self.share.visits {
             self.is_cut = true;
-            let message = self.share.too_large("it");
-            self.push(
-                path,
-                place,
-                NodeEffect::Denied(vec![fault(Reason::TooLarge, message, None)]),
-            );
+            let fault = fault(Reason::TooLarge, self.share.too_large("it"), None);
+            self.push(path, place, NodeEffect::Denied(vec![fault]));
             return;
         }
         let found = match children(cx, &from, delegate) {
@@ -427,11 +423,14 @@ impl<'r> Walk<'r> {
 
     /// A place with the hosts of which nobody has the path yet, and no sibling hands it down.
     fn free(&self, place: ReachedPlace, path: &PathPrefix) -> ReachedPlace {
+        if self.taken.is_empty() && self.handed.is_empty() {
+            return place;
+        }
         let free = |host: &HostPattern| {
             !self.taken.contains(&(host.clone(), path.clone()))
                 && !self.handed.contains(&(place.by, host.clone(), path.clone()))
         };
-        let hosts = place.hosts.iter().filter(|host| free(host)).cloned().collect();
+        let hosts = those(&place.hosts, free);
         ReachedPlace { hosts, ..place }
     }
 

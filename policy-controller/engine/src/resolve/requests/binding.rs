@@ -166,7 +166,7 @@ fn outcome_alone(
     let mut unreadable = routes.unreadable.clone();
     if any_host {
         // Of any host, a route may come before those of each host.
-        unreadable.extend(routes.routes.iter().flat_map(|route| &route.matches).cloned());
+        unreadable.extend(routes.each().flat_map(|route| route.matches));
     }
     if claims.is_some_and(|claims| claims.unread) {
         unreadable.push(match kind {
@@ -202,7 +202,7 @@ fn oversized(query: &OversizedBindingsOf, cx: &mut Context<'_>) -> Arc<BTreeMap<
     for binding in oldest_first(cx, &query.0) {
         let outcome = outcome_alone(cx, binding, &query.0);
         let Some(BindingOutcome::Effective(own)) = outcome else { continue };
-        let matches: usize = own.routes.routes.iter().map(|route| route.matches.len()).sum();
+        let matches = own.routes.matches;
         match left.checked_sub(matches) {
             Some(rest) => left = rest,
             None => refused.push((binding.meta.key.clone(), matches)),

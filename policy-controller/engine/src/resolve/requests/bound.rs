@@ -58,11 +58,11 @@ fn bound(query: &BoundRoutesOf, cx: &mut Context<'_>) -> Arc<BoundRoutes> {
 fn contribute(merge: &mut Merge, binding: &Object, effective: &EffectiveBinding) {
     let permits = effective.permits();
     let mut room = effective.room;
-    for route in &effective.routes.routes {
+    for route in effective.routes.each() {
         let Some(left) = room.checked_sub(route.matches.len()) else { break };
         room = left;
         let rank = CreationOrder::of(&binding.meta);
-        let (binding, route) = (binding.meta.key.clone(), route.clone());
+        let (binding, route) = (binding.meta.key.clone(), Arc::new(route));
         let own = Contribution { rank, binding, route, permits };
         merge.add(effective.kind, &effective.hosts, &own);
     }

@@ -77,8 +77,8 @@ impl Class<'_> {
     ) -> bool {
         let mut met = false;
         let of_service =
-            |route: &&Arc<DescribedRoute>| service.is_none_or(|service| route.holder == *service);
-        for route in routes.routes.iter().filter(of_service) {
+            |route: &DescribedRoute| service.is_none_or(|service| route.holder == *service);
+        for route in routes.each().filter(of_service) {
             match self.selector.select(&route.selectable()) {
                 Selection::Always | Selection::When(_) => met = true,
                 Selection::Never => {}

@@ -1,17 +1,15 @@
 //! The routes that a group describes, with those of the groups that it includes, and those of a service.
 
-use super::walk::{ReadGroup, Walk, denies_through};
+use super::part::{ReadGroup, service_of};
+use super::walk::{Walk, denies_through};
 use crate::incremental::{Context, query};
 use crate::query::requests::{
-    BindingRoutesOf, DescribedRoute, DescribedRoutes, DescribedRoutesOf, GroupSummary,
+    BindingRoutesOf, DescribedPart, DescribedRoutes, DescribedRoutesOf, GroupSummary,
     GroupSummaryOf, IncludeFault,
 };
 use crate::resolve::grant::reason;
 use crate::resolve::reference::follow;
-use http::Method;
-use policy_core::RequestMatch;
-use policy_crds::resource::{GrpcService, GrpcServiceMethod};
-use policy_crds::{Body, Claims, Field, Invalid, Object, ObjectKey, Resource};
+use policy_crds::{Body, Claims, Field, Invalid, ObjectKey, Resource};
 use std::sync::Arc;
 
 /// The most references of a binding or group that its condition says in full.
@@ -24,38 +22,30 @@ query!(BindingRoutesOf, Arc<DescribedRoutes>, of_binding);
 fn described(query: &DescribedRoutesOf, cx: &mut Context<'_>) -> Arc<DescribedRoutes> {
     let Some(object) = cx.object(&query.0) else { return Arc::default() };
     if let Some(group) = ReadGroup::of(&object.body) {
-        return Arc::new(Walk::through(cx, &query.0, group, true).found);
+        return Arc::new(Walk::through(cx, object, group, true).found);
     }
-    Arc::new(match &object.body {
-        Body::Valid(Resource::GrpcService(service)) => of_service(&query.0, service),
-        Body::Invalid(Invalid { claims: Claims::GrpcService(claims), .. }) => {
-            let own = claims.service.as_ref().map(|service| of_service(&query.0, service));
-            let unreadable = claims.unreadable.clone();
-            DescribedRoutes { unreadable, ..own.unwrap_or_default() }
-        }
-        Body::Valid(_) | Body::Invalid(_) => DescribedRoutes::default(),
-    })
+    let Some(service) = service_of(object) else { return Arc::new(unreadable(&object.body)) };
+    let (object, around, entries) = (object.clone(), Arc::default(), service.methods.len());
+    let matches = entries.max(1);
+    let parts = vec![DescribedPart { object: object.clone(), around, entries }];
+    Arc::new(DescribedRoutes { parts, matches, ..unreadable(&object.body) })
 }
 
-/// The routes that a group or service describes itself.
-pub(crate) fn own_routes(object: &Object) -> Vec<Arc<DescribedRoute>> {
-    let key = &object.meta.key;
-    match &object.body {
-        Body::Valid(Resource::HttpRouteGroup(group)) => {
-            Walk::own(key, ReadGroup::whole(group), true).found.routes
+/// The conditions that can be read of an invalid service.
+fn unreadable(body: &Body) -> DescribedRoutes {
+    let unreadable = match body {
+        Body::Invalid(Invalid { claims: Claims::GrpcService(claims), .. }) => {
+            claims.unreadable.clone()
         }
-        Body::Valid(Resource::GrpcService(service)) => of_service(key, service).routes,
         Body::Valid(_) | Body::Invalid(_) => Vec::new(),
-    }
+    };
+    DescribedRoutes { unreadable, ..DescribedRoutes::default() }
 }
 
 fn summary(query: &GroupSummaryOf, cx: &mut Context<'_>) -> Arc<GroupSummary> {
-    let object = cx.object(&query.0);
-    let Some(Body::Valid(Resource::HttpRouteGroup(group))) = object.map(|object| &object.body)
-    else {
-        return Arc::default();
-    };
-    let walk = Walk::through(cx, &query.0, ReadGroup::whole(group), false);
+    let Some(object) = cx.object(&query.0) else { return Arc::default() };
+    let Body::Valid(Resource::HttpRouteGroup(group)) = &object.body else { return Arc::default() };
+    let walk = Walk::through(cx, object, ReadGroup::whole(group), false);
     Arc::new(GroupSummary { count: walk.count, faults: walk.found.faults })
 }
 
@@ -64,7 +54,8 @@ fn of_binding(query: &BindingRoutesOf, cx: &mut Context<'_>) -> Arc<DescribedRou
     let Named { described, faults } = named_by(cx, &query.0);
     for key in described {
         let one = cx.query(&DescribedRoutesOf(key.clone()));
-        all.routes.extend(one.routes.iter().cloned());
+        all.parts.extend(one.parts.iter().cloned());
+        all.matches = all.matches.saturating_add(one.matches);
         all.unreadable.extend(one.unreadable.iter().cloned());
     }
     all.faults = faults;
@@ -120,24 +111,4 @@ impl DescribedRoutes {
             self.faults.push(fault);
         }
     }
-}
-
-fn of_service(key: &ObjectKey, service: &GrpcService) -> DescribedRoutes {
-    let own = service.methods.iter().map(Some);
-    let whole = service.methods.is_empty().then_some(None);
-    let route =
-        |(place, (method, request)): (usize, (Option<&GrpcServiceMethod>, RequestMatch))| {
-            Arc::new(DescribedRoute {
-                holder: key.clone(),
-                place,
-                path: service.path_of(method),
-                method: Some(Method::POST),
-                headers: Vec::new(),
-                query: Vec::new(),
-                labels: method.map(|method| method.labels.clone()).unwrap_or_default(),
-                matches: vec![request],
-            })
-        };
-    let routes = own.chain(whole).zip(service.matches()).enumerate().map(route).collect();
-    DescribedRoutes { routes, ..DescribedRoutes::default() }
 }

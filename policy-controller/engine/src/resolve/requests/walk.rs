@@ -3,17 +3,16 @@
 //! The routes of a group come before those that it includes, and those that the groups of its namespace
 //! describe before all others: where the walk has to stop, nobody loses routes by what others write.
 
+use super::part::{MAX_PREDICATES, ReadGroup, bounded, each_method};
 use crate::incremental::Context;
 use crate::query::condition::Reason;
-use crate::query::requests::{DescribedRoute, DescribedRoutes, IncludeFault};
+use crate::query::requests::{DescribedPart, DescribedRoutes, IncludeFault, Surroundings};
 use crate::resolve::grant::reason;
 use crate::resolve::reference::{follow, is_permitted, was_permitted};
-use policy_core::{HeaderMatch, QueryMatch};
-use policy_crds::resource::{
-    GroupEntry, GroupInclude, GroupRoute, GroupRouteClaims, HttpRouteGroup, RouteLabels, included,
-};
-use policy_crds::{Body, Claims, Field, Invalid, ObjectKey, Resource};
-use std::collections::VecDeque;
+use policy_core::RequestMatch;
+use policy_crds::resource::{GroupEntry, GroupInclude, GroupRoute, GroupRouteClaims, included};
+use policy_crds::{Field, Object, ObjectKey};
+use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,40 +22,6 @@ const MAX_DEPTH: usize = 16;
 /// The most routes of a group as they are written, those of included groups among them; and the most
 /// includes that are followed for it. One group has fewer routes of its own.
 const MAX_ROUTES: usize = 1024;
-
-/// The most header predicates of a route, and the most of its query parameters, those of the groups
-/// around it among them.
-const MAX_PREDICATES: usize = 16;
-
-/// A group as far as it can be read.
-#[derive(Clone, Copy)]
-pub(super) struct ReadGroup<'a> {
-    group: &'a HttpRouteGroup,
-    /// The conditions of routes that cannot be read whole.
-    unreadable: &'a [GroupRouteClaims],
-    /// True if its routes may have more predicates than can be read.
-    narrower: bool,
-}
-
-impl<'a> ReadGroup<'a> {
-    /// The group of an object, valid or not; `None` if it is of another kind.
-    pub(super) fn of(body: &'a Body) -> Option<Self> {
-        match body {
-            Body::Valid(Resource::HttpRouteGroup(group)) => Some(Self::whole(group)),
-            Body::Invalid(Invalid { claims: Claims::HttpRouteGroup(claims), .. }) => Some(Self {
-                group: &claims.group,
-                unreadable: &claims.unreadable,
-                narrower: claims.narrower,
-            }),
-            Body::Valid(_) | Body::Invalid(_) => None,
-        }
-    }
-
-    /// A valid group.
-    pub(super) fn whole(group: &'a HttpRouteGroup) -> Self {
-        Self { group, unreadable: &[], narrower: false }
-    }
-}
 
 /// True if a group or service that cannot be followed denies what can be read of it: it is invalid, or the
 /// ReferenceGrant that permitted it is.
@@ -82,6 +47,8 @@ pub(super) struct Walk<'a> {
     pub(super) count: usize,
     /// The faults, and if they are asked for, the routes.
     pub(super) found: DescribedRoutes,
+    /// The conditions of what cannot be read whole, each once: a group may be included many times.
+    unreadable: HashSet<RequestMatch>,
 }
 
 /// An include that is not followed yet.
@@ -90,77 +57,17 @@ struct Waiting<'a> {
     /// itself.
     chain: Rc<[ObjectKey]>,
     include: &'a GroupInclude,
-    outer: Rc<Inherited>,
-}
-
-/// All that a route gets from the groups around it.
-#[derive(Clone, Default)]
-struct Inherited {
-    headers: Vec<HeaderMatch>,
-    query: Vec<QueryMatch>,
-    labels: RouteLabels,
-    /// True if some of the predicates cannot be read.
-    narrower: bool,
-}
-
-impl Inherited {
-    /// The same with the predicates of a group.
-    fn within(&self, own: ReadGroup<'_>) -> Self {
-        Self {
-            headers: distinct(&self.headers, &own.group.headers),
-            query: distinct(&self.query, &own.group.query),
-            labels: self.labels.clone(),
-            narrower: self.narrower || own.narrower,
-        }
-    }
-}
-
-/// The elements of both lists, each once, up to one more than a route may have.
-fn distinct<T: Clone + PartialEq>(one: &[T], other: &[T]) -> Vec<T> {
-    let mut all: Vec<T> = Vec::new();
-    for item in one.iter().chain(other) {
-        if all.len() > MAX_PREDICATES {
-            break;
-        }
-        if !all.contains(item) {
-            all.push(item.clone());
-        }
-    }
-    all
-}
-
-fn exceeds<T: Clone + PartialEq>(own: &[T], outer: &[T]) -> bool {
-    own.len().saturating_add(outer.len()) > MAX_PREDICATES
-        && distinct(own, outer).len() > MAX_PREDICATES
-}
-
-/// The first ones of both lists, as many as a route may have: fewer predicates match more requests, and
-/// a route without all of its own denies.
-fn bounded<T: Clone + PartialEq>(own: &[T], outer: &[T]) -> Vec<T> {
-    let mut all = distinct(own, outer);
-    all.truncate(MAX_PREDICATES);
-    all
+    outer: Arc<Surroundings>,
 }
 
 impl<'a> Walk<'a> {
     /// Walks through a group. The routes are kept if `keeps`.
     pub(super) fn through(
         cx: &mut Context<'a>,
-        key: &ObjectKey,
+        object: &'a Arc<Object>,
         group: ReadGroup<'a>,
         keeps: bool,
     ) -> Self {
-        let mut walk = Self::own(key, group, keeps);
-        while !walk.is_cut
-            && let Some(next) = walk.near.pop_front().or_else(|| walk.far.pop_front())
-        {
-            walk.include(cx, &next);
-        }
-        walk
-    }
-
-    /// Looks at the group's own routes alone.
-    pub(super) fn own(key: &ObjectKey, group: ReadGroup<'a>, keeps: bool) -> Self {
         let mut walk = Self {
             keeps,
             near: VecDeque::new(),
@@ -170,26 +77,51 @@ impl<'a> Walk<'a> {
             is_cut: false,
             count: 0,
             found: DescribedRoutes::default(),
+            unreadable: HashSet::new(),
         };
-        walk.group([key.clone()].into(), group, &Inherited::default());
+        let chain = [object.meta.key.clone()].into();
+        walk.group(chain, (object, group), &Surroundings::default());
+        while !walk.is_cut
+            && let Some(next) = walk.near.pop_front().or_else(|| walk.far.pop_front())
+        {
+            walk.include(cx, &next);
+        }
         walk
     }
 
     /// Adds the routes of the last group of a chain, and lets its includes wait.
-    fn group(&mut self, chain: Rc<[ObjectKey]>, read: ReadGroup<'a>, outer: &Inherited) {
-        let own = Rc::new(outer.within(read));
+    fn group(
+        &mut self,
+        chain: Rc<[ObjectKey]>,
+        (object, read): (&Arc<Object>, ReadGroup<'a>),
+        outer: &Surroundings,
+    ) {
+        let own = Arc::new(outer.within(read));
         let group = read.group;
-        for conditions in read.unreadable.iter().filter(|_| self.keeps) {
+        let keeps = self.keeps;
+        for conditions in read.unreadable.iter().filter(|_| keeps) {
             let GroupRouteClaims { path, methods, headers, query } = conditions.clone();
             let headers = bounded(&headers, &own.headers);
             let query = bounded(&query, &own.query);
             let all = GroupRouteClaims { path, methods, headers, query };
-            self.found.unreadable.extend(all.matches());
+            self.unreadable(all.matches());
         }
-        for (place, entry) in group.routes.iter().enumerate() {
+        let mut entries = 0_usize;
+        for entry in &group.routes {
             if let GroupEntry::Route(route) = entry {
-                self.route(&chain, place, route, &own);
+                self.route(&chain, route, &own);
             }
+            if self.is_cut {
+                break;
+            }
+            entries = entries.saturating_add(1);
+        }
+        if self.keeps && !own.narrower {
+            let (object, around) = (object.clone(), own.clone());
+            self.found.parts.push(DescribedPart { object, around, entries });
+        }
+        if self.is_cut {
+            return;
         }
         for entry in &group.routes {
             let GroupEntry::Include(include) = entry else { continue };
@@ -204,34 +136,33 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn route(&mut self, chain: &[ObjectKey], place: usize, route: &GroupRoute, outer: &Inherited) {
+    /// Counts a route of the last group of a chain.
+    fn route(&mut self, chain: &[ObjectKey], route: &GroupRoute, around: &Surroundings) {
         self.written = self.written.saturating_add(1);
         if self.written > MAX_ROUTES {
             return self.too_large();
         }
-        if exceeds(&route.headers, &outer.headers) || exceeds(&route.query, &outer.query) {
+        if around.exceeds(&route.headers, &route.query) {
             self.too_narrow(chain);
         }
-        self.count = self.count.saturating_add(route.each_method().count());
-        let Some(holder) = chain.last().filter(|_| self.keeps) else { return };
-        for method in route.each_method() {
-            let one = GroupRoute {
-                path: route.path.clone(),
-                methods: method.into_iter().cloned().collect(),
-                headers: bounded(&route.headers, &outer.headers),
-                query: bounded(&route.query, &outer.query),
-                labels: included(&route.labels, &outer.labels),
-            };
-            let matches = one.matches(&[], &[]);
-            if outer.narrower {
-                self.found.unreadable.extend(matches);
-                continue;
+        let methods = route.each_method().count();
+        self.count = self.count.saturating_add(methods);
+        if !self.keeps {
+            return;
+        }
+        if around.narrower {
+            let all: Vec<_> = each_method(route, around).flat_map(|(_, matches)| matches).collect();
+            return self.unreadable(all);
+        }
+        let matches = route.path.patterns().len().saturating_mul(methods);
+        self.found.matches = self.found.matches.saturating_add(matches);
+    }
+
+    fn unreadable(&mut self, matches: Vec<RequestMatch>) {
+        for one in matches {
+            if self.unreadable.insert(one.clone()) {
+                self.found.unreadable.push(one);
             }
-            let GroupRoute { path, methods: _, headers, query, labels } = one;
-            let (holder, method) = (holder.clone(), method.cloned());
-            let found =
-                DescribedRoute { holder, place, path, method, headers, query, labels, matches };
-            self.found.routes.push(Arc::new(found));
         }
     }
 
@@ -261,7 +192,7 @@ impl<'a> Walk<'a> {
         // The outermost includer has the last word.
         let labels = included(&include.labels, &outer.labels);
         let chain = chain.iter().cloned().chain([to.clone()]).collect();
-        self.group(chain, group, &Inherited { labels, ..Inherited::clone(outer) });
+        self.group(chain, (object, group), &Surroundings { labels, ..Surroundings::clone(outer) });
     }
 
     fn too_large(&mut self) {

@@ -3,7 +3,7 @@
 use super::oracle::{claims, is_bound, is_tree_host, may_answer};
 use super::world::{ANSWERED_HOSTS, HOSTS, NAMESPACES, PATHS, SERVERS, World};
 use crate::contributions::{contributor, without};
-use crate::query::delegation::{ClaimState, HostClaim};
+use crate::query::claims::HostClaim;
 use crate::{Compiled, ControllerConfig, compile_objects};
 use policy_core::{
     Connection, Decision, HostPattern, Identity, Origin, RequestView, ServerPolicy, Tls,
@@ -12,7 +12,7 @@ use policy_core::{
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 /// A request that a Server permits: the Server, the host, the path, and whether the client is meshed.
 pub type Permitted = ((usize, usize), &'static str, String, bool);
@@ -179,19 +179,18 @@ pub fn contained(world: &World, compiled: &Compiled) -> Result<(), String> {
 pub fn claims_are_those_of_the_objects(world: &World, compiled: &Compiled) -> Result<(), String> {
     let expected = claims(world);
     let strict = world.is_strict();
-    let mut active: Vec<Arc<HostClaim>> = Vec::new();
-    for host in HOSTS {
+    let found = HOSTS.map(|host| (host, compiled.claims_on(&HostPattern::parse(host))));
+    let mut active: Vec<HostClaim<'_>> = Vec::new();
+    for (host, found) in &found {
         let pattern = HostPattern::parse(host);
-        let found = compiled.claims_on(&pattern);
-        let own = found.claims.iter().filter(|claim| claim.host == pattern);
+        let own = found.in_order().into_iter().filter(|claim| *claim.host == pattern);
         let mut own: Vec<(String, String, bool)> = own
             .map(|claim| {
                 let root = format!("{}/{}", claim.root.namespace, claim.root.name);
-                let active = matches!(claim.state, ClaimState::Active { .. });
-                (root, claim.path.as_str().to_owned(), active)
+                (root, claim.path.as_str().to_owned(), claim.is_active())
             })
             .collect();
-        let wanted = expected.iter().filter(|claim| claim.host == host);
+        let wanted = expected.iter().filter(|claim| claim.host == *host);
         let mut wanted: Vec<(String, String, bool)> = wanted
             .map(|claim| {
                 let root = format!("{}/r{}", NAMESPACES[claim.root.0], claim.root.1);
@@ -203,12 +202,12 @@ pub fn claims_are_those_of_the_objects(world: &World, compiled: &Compiled) -> Re
         if own != wanted {
             return Err(format!("{host}: claims are {own:?}, not {wanted:?}"));
         }
-        active.extend(found.claims.iter().filter(|c| c.host == pattern && c.is_active()).cloned());
+        active.extend(found.in_order().into_iter().filter(|c| *c.host == pattern && c.is_active()));
     }
     for (i, one) in active.iter().enumerate() {
         for other in active.iter().skip(i + 1) {
             let foreign = one.root.namespace != other.root.namespace;
-            if strict && foreign && one.host.overlaps(&other.host) {
+            if strict && foreign && one.host.overlaps(other.host) {
                 return Err(format!("two namespaces hold a host: {one:?} {other:?}"));
             }
             if one.host == other.host && one.path == other.path {

@@ -61,6 +61,7 @@ fn entry(path: &str, active: bool, claimed_at: Option<i64>) -> ClaimEntry {
 }
 
 fn root(claims: Vec<ClaimEntry>) -> DesiredStatus {
+    let claims = claims.into_iter().collect();
     delegation_of(DelegationState { claims, ..DelegationState::default() })
 }
 

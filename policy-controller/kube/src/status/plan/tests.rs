@@ -322,7 +322,8 @@ fn a_claim_without_a_time_is_written_once_and_once_more_where_its_time_is_lost()
             reason: None,
             message: "".into(),
         };
-        let state = DelegationState { claims: vec![claim], ..DelegationState::default() };
+        let claims = [claim].into_iter().collect();
+        let state = DelegationState { claims, ..DelegationState::default() };
         let mut stated = accepted(&route, "", 1);
         stated.fields = Some(StatusFields::Delegation(Some(Arc::new(state))));
         DesiredConditionTable::from([(route.clone(), stated)])
