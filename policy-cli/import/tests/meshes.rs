@@ -386,6 +386,22 @@ fn ingress_rules_of_network_policies_are_servers_and_grants() {
     assert_eq!(fidelities(&found), rows);
 }
 
+/// A rule without ports opens UDP too, so that `exact` was wrong.
+#[test]
+fn a_rule_of_a_network_policy_without_ports_is_narrower() {
+    let rule = |rest: &str| {
+        let spec = format!(
+            "{{podSelector: {{}}, ingress: [{{from: [{{ipBlock: {{cidr: 192.0.2.0/24}}}}]{rest}}}]}}"
+        );
+        let found = world(network_policies, &network_policy(&spec), WEB).1;
+        let row = found.rows.iter().find(|row| row.subject == "NetworkPolicy web rule 1").unwrap();
+        (row.fidelity, row.note.contains("UDP and SCTP too, which pass no sidecar"))
+    };
+    assert_eq!(rule(""), (Fidelity::Narrower, true));
+    assert_eq!(rule(", ports: []"), (Fidelity::Narrower, true));
+    assert_eq!(rule(", ports: [{port: 8080}]"), (Fidelity::Exact, false));
+}
+
 #[test]
 fn pods_of_network_policies_are_the_accounts_that_they_have_alone() {
     let cart = "apiVersion: v1\nkind: Pod\nmetadata: {name: cart, namespace: shop, labels: {app: cart}}\n\
