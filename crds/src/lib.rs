@@ -36,6 +36,7 @@ mod routes;
 pub mod selector;
 pub mod server_annotation;
 mod sidecar_mark;
+mod smi;
 pub mod spec;
 mod target;
 pub mod unknown;

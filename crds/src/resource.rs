@@ -34,6 +34,10 @@ pub use crate::route_selector::{
 pub use crate::routes::{
     ParentRef, RouteClaims, RouteResource, RouteRule, UnreadParent, UnsupportedFilter,
 };
+pub use crate::smi::{
+    AllowedTraffic, IdentityBinding, SmiMatch, SmiRouteGroup, SmiSpecs, SmiTcpRoute, TargetClient,
+    TargetDestination, TargetRule, TargetSource, TrafficTarget,
+};
 pub use crate::target::PolicyTarget;
 
 /// A valid body.
@@ -77,6 +81,14 @@ pub enum Resource {
     TimeoutPolicy(TimeoutPolicy),
     /// HeaderRewritePolicy.
     HeaderRewritePolicy(HeaderRewritePolicy),
+    /// TrafficTarget.
+    TrafficTarget(TrafficTarget),
+    /// HTTPRouteGroup of SMI.
+    SmiRouteGroup(SmiRouteGroup),
+    /// TCPRoute of SMI.
+    SmiTcpRoute(SmiTcpRoute),
+    /// IdentityBinding.
+    IdentityBinding(IdentityBinding),
     /// ExternalWorkload.
     ExternalWorkload(ExternalWorkload),
     /// Pod.
