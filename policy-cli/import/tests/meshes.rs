@@ -180,7 +180,9 @@ spec:
     let both = "{podLabelSelectors: [{matchLabels: {app: web}}], serviceAccount: web}";
     let (closed, found) = world(smi, &binding(both), WEB);
     assert_ne!(closed.connect(HTTP, CART), "allow");
-    assert_eq!(fidelities(&found), [("TrafficTarget bound", Fidelity::Omitted)]);
+    let rows =
+        [("IdentityBinding web", Fidelity::Omitted), ("TrafficTarget bound", Fidelity::Omitted)];
+    assert_eq!(fidelities(&found), rows);
 }
 
 #[test]
@@ -660,7 +662,7 @@ fn an_absent_route_of_smi_and_a_binding_without_pods_open_nothing() {
     let route = |rules: &str| {
         format!(
             "kind: IdentityBinding\napiVersion: access.smi-spec.io/v1alpha4\n\
-             metadata: {{name: web, namespace: shop}}\nspec: {{schemes: {{spiffeIdentities: [a]}}}}\n---\n\
+             metadata: {{name: web, namespace: shop}}\nspec: {{schemes: {{spiffeIdentities: ['spiffe://a/b']}}}}\n---\n\
              kind: TrafficTarget\napiVersion: access.smi-spec.io/v1alpha4\n\
              metadata: {{name: t, namespace: shop}}\n{rules}\n"
         )

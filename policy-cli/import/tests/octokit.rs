@@ -13,7 +13,7 @@ use policy_import::{Fidelity, GroupChoice, ImportFile, difference, open_api};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PACKAGE: &str = "@octokit/openapi@23.0.2";
 const INTEGRITY: &str = "sha512-pV8M7L9GY23AybNvTmo2nyjmpmnt6+2sRE/tqr0ZLQcPS4lnw7u5eZGNmwRNkBC3D7gZXbFx5AHzLUVRBXGDhg==";
@@ -34,6 +34,12 @@ fn document() -> Vec<u8> {
     let output = tar.arg("-xzOf").arg(archive).arg(DOCUMENT).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output.stdout
+}
+
+/// The time that this thread has had a processor, whatever else the machine does.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
 /// The object at the end of references.
@@ -57,18 +63,17 @@ impl Operation {
     fn contains(&self, method: &str, path: &str) -> bool {
         let (own, other): (Vec<&str>, Vec<&str>) =
             (self.path.split('/').collect(), path.split('/').collect());
-        let segment = |(own, other): (&&str, &&str)| {
-            match own.strip_prefix('{').and_then(|it| it.strip_suffix('}')) {
-                Some(name) => {
-                    other.starts_with(':')
-                        || self.listed.get(name).is_some_and(|values| values.contains(*other))
-                }
-                None => own == other,
+        let segment = |(own, other): (&&str, &&str)| match own
+            .strip_prefix('{')
+            .and_then(|it| it.strip_suffix('}'))
+        {
+            Some(name) => {
+                other.starts_with(':')
+                    || self.listed.get(name).is_some_and(|values| values.contains(*other))
             }
+            None => own == other,
         };
-        method == self.method
-            && own.len() == other.len()
-            && own.iter().zip(&other).all(segment)
+        method == self.method && own.len() == other.len() && own.iter().zip(&other).all(segment)
     }
 }
 
@@ -102,10 +107,10 @@ fn the_api_of_github_is_imported_and_nothing_is_widened() {
     let api: Value = serde_json::from_slice(&bytes).unwrap();
     let operations = operations(&api);
     assert!(operations.len() > 1000, "{}", operations.len());
-    let began = Instant::now();
+    let began = processor_time();
     let file = ImportFile::read("api.github.com.json", &bytes).unwrap();
     let imported = open_api(&file, &GroupChoice::default()).unwrap();
-    let took = began.elapsed();
+    let took = processor_time() - began;
     // Three megabytes a second, of code that is not optimised.
     let most = Duration::from_secs_f64(bytes.len() as f64 / 3e6);
     assert!(took < most, "{took:?} for {} bytes, at most {most:?}", bytes.len());
@@ -113,7 +118,8 @@ fn the_api_of_github_is_imported_and_nothing_is_widened() {
     let mut described = BTreeSet::new();
     for route in imported.values().flat_map(|group| group["spec"]["routes"].as_array().unwrap()) {
         let id = route["labels"]["operation"].as_str().unwrap();
-        let (method, path) = (route["methods"][0].as_str().unwrap(), route["path"].as_str().unwrap());
+        let (method, path) =
+            (route["methods"][0].as_str().unwrap(), route["path"].as_str().unwrap());
         assert!(operations[id].contains(method, path), "{id}: {method} {path}");
         described.insert(id.to_owned());
     }
@@ -125,7 +131,9 @@ fn the_api_of_github_is_imported_and_nothing_is_widened() {
         .collect();
     let omitted = imported.rows.iter().filter(|row| row.fidelity == Fidelity::Omitted);
     let omitted: BTreeSet<String> = omitted
-        .filter(|row| operations.values().any(|own| row.subject == format!("{} {}", own.method, own.path)))
+        .filter(|row| {
+            operations.values().any(|own| row.subject == format!("{} {}", own.method, own.path))
+        })
         .map(|row| {
             let place = row.place.as_ref().unwrap();
             assert!(place.line > 1 && !row.note.is_empty(), "{row:?}");
@@ -133,7 +141,10 @@ fn the_api_of_github_is_imported_and_nothing_is_widened() {
         })
         .collect();
     assert_eq!(missing, omitted);
-    assert_eq!(missing, BTreeSet::from(["GET /repos/{owner}/{repo}/compare/{base}...{head}".to_owned()]));
+    assert_eq!(
+        missing,
+        BTreeSet::from(["GET /repos/{owner}/{repo}/compare/{base}...{head}".to_owned()])
+    );
 
     // The same document adds and removes nothing; one without an operation is told by that alone.
     let former = ImportFile::read("former.yaml", imported.yaml().as_bytes()).unwrap();

@@ -6,9 +6,10 @@ use crate::mesh::{
     PortChoice, RequestCondition, SelectedWorkloads,
 };
 use crate::report::Fidelity;
-use policy_core::{IdentityMatch, PathPattern, RequestMatch, Segment, ValueMatch};
+use policy_core::matching::Segment;
+use policy_core::{IdentityMatch, PathPattern, RequestMatch, ValueMatch};
 use policy_crds::resource::{SmiSpecs, TargetClient, TargetDestination};
-use policy_crds::{Body, Claims, FieldError, Invalid, Kind, Resource};
+use policy_crds::{Body, Claims, FieldError, Invalid, Resource};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
