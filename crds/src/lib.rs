@@ -26,6 +26,7 @@ mod path;
 pub mod pods;
 mod ports;
 mod quote;
+mod rate_limits;
 mod reader;
 mod recorded;
 pub mod render;

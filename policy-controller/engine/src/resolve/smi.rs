@@ -2,7 +2,6 @@
 //! grants what `policy_crds` says that it allows. An invalid one grants nothing and closes its pods; where these
 //! are not known, every pod of its namespace.
 
-use super::grant::service_account;
 use crate::incremental::{Context, query};
 use crate::query::smi::{
     TargetGrant, TargetGrantOf, TargetedPods, TargetedTraffic, Targets, TargetsIn,
@@ -11,8 +10,8 @@ use policy_core::{
     Authorization, Condition, IdentityMatch, Predicate, Requirement, Source, UnresolvedGrant,
 };
 use policy_crds::resource::{
-    AllowedTraffic, IdentityBinding, NamespacedName, SmiSpecs, TargetClient, TargetDestination,
-    TargetRule, TargetSource, TrafficTarget,
+    AllowedTraffic, IdentityBinding, SmiSpecs, TargetClient, TargetDestination, TargetRule,
+    TargetSource, TrafficTarget,
 };
 use policy_crds::{Body, Claims, Invalid, Kind, Object, ObjectKey, Resource};
 use std::collections::{BTreeMap, BTreeSet};
@@ -198,7 +197,7 @@ fn source_bindings<'a>(
 /// ServiceAccount.
 fn identity(cx: &Context<'_>, client: &TargetClient) -> IdentityMatch {
     let account = |namespace: &Arc<str>, name: &Arc<str>| {
-        service_account(cx, &NamespacedName { namespace: None, name: name.clone() }, namespace)
+        IdentityMatch::Exact(cx.config.service_account_identity(namespace, name))
     };
     match client {
         TargetClient::Account(namespace, name) => account(namespace, name),
