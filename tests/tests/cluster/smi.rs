@@ -209,7 +209,9 @@ async fn smi_is_followed_while_traffic_flows() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     cluster.install_smi().await.unwrap();
-    objects.apply(&target(&shop, "cart", HTTP)).await.unwrap();
-    objects.delete(&target(&shop, "cart", HTTP)).await.unwrap();
+    // Another of its name takes its place, and ends when it is deleted.
+    objects.apply(&target(&shop, "bank", HTTP)).await.unwrap();
+    until("another TrafficTarget of its name", &mut clients, [403, 200, 403]).await;
+    objects.delete(&target(&shop, "bank", HTTP)).await.unwrap();
     until("open again", &mut clients, [200, 200, 200]).await;
 }
