@@ -188,7 +188,7 @@ async fn smi_is_followed_while_traffic_flows() {
     until("the group changes back", &mut clients, [200, 403, 403]).await;
     objects.apply(&target(&shop, "bank", HTTP)).await.unwrap();
     until("the source changes", &mut clients, [403, 200, 403]).await;
-    // Stays in force until another comes, although nobody can read it any more.
+    // An invalid target closes its pods to everybody.
     objects.apply(&target(&shop, "bank", "[]")).await.unwrap();
     until("the rules go", &mut clients, [403, 403, 403]).await;
     wait_within("an Event says so", PATIENCE, async || {
@@ -198,7 +198,13 @@ async fn smi_is_followed_while_traffic_flows() {
     objects.apply(&target(&shop, "cart", HTTP)).await.unwrap();
     until("valid again", &mut clients, [200, 403, 403]).await;
 
-    // The definition goes, and opens nothing.
+    definitions_go_and_come(&cluster, &shop, &mut clients).await;
+}
+
+/// The definition goes, and opens nothing; it comes again, and another target takes the place of the one that
+/// was kept.
+async fn definitions_go_and_come(cluster: &Cluster, shop: &str, clients: &mut [Client; 3]) {
+    let objects = cluster.objects();
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
                             "metadata": {"name": "traffictargets.access.smi-spec.io"}});
     objects.delete(&definition.to_string()).await.unwrap();
@@ -210,8 +216,8 @@ async fn smi_is_followed_while_traffic_flows() {
     }
     cluster.install_smi().await.unwrap();
     // Another of its name takes its place, and ends when it is deleted.
-    objects.apply(&target(&shop, "bank", HTTP)).await.unwrap();
-    until("another TrafficTarget of its name", &mut clients, [403, 200, 403]).await;
-    objects.delete(&target(&shop, "bank", HTTP)).await.unwrap();
-    until("open again", &mut clients, [200, 200, 200]).await;
+    objects.apply(&target(shop, "bank", HTTP)).await.unwrap();
+    until("another TrafficTarget of its name", clients, [403, 200, 403]).await;
+    objects.delete(&target(shop, "bank", HTTP)).await.unwrap();
+    until("open again", clients, [200, 200, 200]).await;
 }
