@@ -69,6 +69,14 @@ kinds! {
     TimeoutPolicy,
     /// `portcullis.dev` HeaderRewritePolicy.
     HeaderRewritePolicy,
+    /// `access.smi-spec.io` TrafficTarget.
+    TrafficTarget,
+    /// `specs.smi-spec.io` HTTPRouteGroup.
+    SmiHttpRouteGroup,
+    /// `specs.smi-spec.io` TCPRoute.
+    SmiTcpRoute,
+    /// `access.smi-spec.io` IdentityBinding.
+    IdentityBinding,
     /// `workload.linkerd.io` ExternalWorkload.
     ExternalWorkload,
     /// Core Pod.

@@ -18,6 +18,7 @@ mod header_rewrite_policy;
 mod http_route_binding;
 mod http_route_class;
 mod http_route_group;
+mod identity_binding;
 mod inbound_route;
 mod mesh_tls_authentication;
 mod network_authentication;
@@ -33,8 +34,13 @@ mod row;
 mod server;
 mod server_authorization;
 mod service;
+mod smi_fields;
+mod smi_http_route_group;
+mod smi_rows;
+mod smi_tcp_route;
 mod target;
 mod timeout_policy;
+mod traffic_target;
 mod workload;
 
 use crate::annotation;
@@ -49,6 +55,7 @@ use request_rows::{
     HTTP_ROUTE_BINDING, HTTP_ROUTE_CLASS, HTTP_ROUTE_GROUP, TIMEOUT_POLICY,
 };
 use row::{client, core, gateway, linkerd, names, ours, policy, reference, unclaimed, unused};
+use smi_rows::{IDENTITY_BINDING, SMI_HTTP_ROUTE_GROUP, SMI_TCP_ROUTE, TRAFFIC_TARGET};
 
 impl Kind {
     /// The row of the kind.
@@ -75,6 +82,10 @@ impl Kind {
             Self::GrpcServiceClass => &GRPC_SERVICE_CLASS,
             Self::TimeoutPolicy => &TIMEOUT_POLICY,
             Self::HeaderRewritePolicy => &HEADER_REWRITE_POLICY,
+            Self::TrafficTarget => &TRAFFIC_TARGET,
+            Self::SmiHttpRouteGroup => &SMI_HTTP_ROUTE_GROUP,
+            Self::SmiTcpRoute => &SMI_TCP_ROUTE,
+            Self::IdentityBinding => &IDENTITY_BINDING,
             Self::ExternalWorkload => &EXTERNAL_WORKLOAD,
             Self::Pod => &POD,
             Self::Namespace => &NAMESPACE,

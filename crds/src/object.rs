@@ -2,7 +2,8 @@
 
 use crate::resource::{
     BindingClaims, GrantClaims, GroupClaims, PathPrefix, PolicyTarget, PortRef, RateLimitNumbers,
-    Recorded, Resource, RouteAdmission, RouteClaims, ServerRef, ServiceClaims, WorkloadSelector,
+    Recorded, Resource, RouteAdmission, RouteClaims, ServerRef, ServiceClaims, TargetDestination,
+    WorkloadSelector,
 };
 use policy_core::HostPattern;
 use std::collections::BTreeMap;
@@ -157,6 +158,11 @@ pub enum Claims {
     ExternalWorkload {
         /// The addresses that could be read.
         addresses: Vec<IpAddr>,
+    },
+    /// Pods, which it closes to every client.
+    TrafficTarget {
+        /// The pods, in its namespace; unreadable: it may have been any of the namespace.
+        destination: Option<TargetDestination>,
     },
     /// The rules that its status records, under which the claims stay that statuses record.
     RouteAdmission(RouteAdmission),

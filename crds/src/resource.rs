@@ -5,7 +5,7 @@ use crate::selector::LabelSelector;
 use policy_core::{DefaultPolicy, IdentityMatch, NetworkMatch, NetworkSymbol};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 pub use crate::group_path::{GroupPath, ParameterPlace};
@@ -20,6 +20,7 @@ pub use crate::outbound::{
 };
 pub use crate::path::PathPrefix;
 pub use crate::ports::PortRef;
+pub use crate::rate_limits::{RateLimitNumbers, RateLimitOverride, RateLimitPolicy};
 pub use crate::recorded::{Recorded, RecordedConnection, RecordedOrphan};
 pub use crate::requests::{
     BindingClaims, GroupClaims, GroupEntry, GroupInclude, GroupRoute, GroupRouteClaims,
@@ -33,6 +34,10 @@ pub use crate::route_selector::{
 };
 pub use crate::routes::{
     ParentRef, RouteClaims, RouteResource, RouteRule, UnreadParent, UnsupportedFilter,
+};
+pub use crate::smi::{
+    AllowedTraffic, IdentityBinding, SmiMatch, SmiRouteGroup, SmiSpecs, SmiTcpRoute, TargetClient,
+    TargetDestination, TargetRule, TargetSource, TrafficTarget,
 };
 pub use crate::target::PolicyTarget;
 
@@ -77,6 +82,14 @@ pub enum Resource {
     TimeoutPolicy(TimeoutPolicy),
     /// HeaderRewritePolicy.
     HeaderRewritePolicy(HeaderRewritePolicy),
+    /// TrafficTarget.
+    TrafficTarget(TrafficTarget),
+    /// HTTPRouteGroup of SMI.
+    SmiRouteGroup(SmiRouteGroup),
+    /// TCPRoute of SMI.
+    SmiTcpRoute(SmiTcpRoute),
+    /// IdentityBinding.
+    IdentityBinding(IdentityBinding),
     /// ExternalWorkload.
     ExternalWorkload(ExternalWorkload),
     /// Pod.
@@ -237,42 +250,6 @@ pub enum IdentityRef {
 pub struct NetworkAuthentication {
     /// Networks, one of which must match.
     pub networks: Vec<NetworkMatch>,
-}
-
-/// HTTPLocalRateLimitPolicy (1.6).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RateLimitPolicy {
-    /// The Server.
-    pub server: Arc<str>,
-    /// The limits.
-    pub numbers: RateLimitNumbers,
-}
-
-/// The limits of an HTTPLocalRateLimitPolicy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RateLimitNumbers {
-    /// Requests per second of all clients.
-    pub total: Option<NonZeroU32>,
-    /// Requests per second of each identity.
-    pub identity: Option<NonZeroU32>,
-    /// For named ServiceAccounts.
-    pub overrides: Vec<RateLimitOverride>,
-}
-
-impl RateLimitNumbers {
-    /// True if nothing is limited.
-    pub fn is_empty(&self) -> bool {
-        self.total.is_none() && self.identity.is_none() && self.overrides.is_empty()
-    }
-}
-
-/// One override of [`RateLimitNumbers`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RateLimitOverride {
-    /// Requests per second.
-    pub requests_per_second: NonZeroU32,
-    /// ServiceAccounts; never empty.
-    pub clients: Vec<NamespacedName>,
 }
 
 /// ReferenceGrant. Entries with an empty kind or namespace have been refused.

@@ -1,7 +1,7 @@
 //! Explanations of decisions: the failed condition of each authorization, nearest miss first.
 
 use crate::authorization::{Authorization, Condition, Predicate, Requirement, UnresolvedGrant};
-use crate::decision::{AuthorizationId, Decision, RuleId};
+use crate::decision::{AuthorizationId, Decision, Denied, RuleId};
 use crate::effect::{EffectsExplanation, explain_effects};
 use crate::limit::RateLimit;
 use crate::match_form;
@@ -144,7 +144,10 @@ pub fn explain(
         Some(request) if looked_for_route(policy, &decision) => rules(policy, route, request),
         Some(_) | None => (None, Vec::new()),
     };
-    let grants = reached(policy, &decision, route);
+    let mut grants = reached(policy, &decision, route);
+    if matches!(decision, Decision::Deny(denial) if denial.reason == Denied::Unauthorized) {
+        grants.extend(request.iter().flat_map(|request| beside_routes(policy, request)));
+    }
     let total = grants.len();
     let mut considered: Vec<GrantEvaluation> =
         grants.into_iter().map(|(id, grant)| consider(id, grant, &subject)).collect();
@@ -171,7 +174,6 @@ pub fn explain(
 
 /// Returns true unless something else settled the decision before any route was looked for.
 fn looked_for_route(policy: &ServerPolicy, decision: &Decision) -> bool {
-    use crate::decision::Denied;
     let settled = match decision {
         Decision::Permit(permit) => matches!(permit.authorization, AuthorizationId::Exemption(_)),
         Decision::Deny(denial) => matches!(denial.reason, Denied::Target(_)),
@@ -198,13 +200,25 @@ fn find(policy: &ServerPolicy, id: RuleId) -> Option<&Arc<Route>> {
 
 type Grant<'a> = (AuthorizationId, &'a Arc<Authorization>);
 
+/// The grants of objects for certain requests, which permit them beside all routes, that this is one of.
+fn beside_routes<'a>(
+    policy: &'a ServerPolicy,
+    request: &'a RequestView<'_>,
+) -> impl Iterator<Item = Grant<'a>> {
+    let numbered = (0_u32..).zip(&policy.exemptions);
+    let of_objects = numbered.filter(|(_, exemption)| {
+        matches!(exemption.authorization.source, Source::Object(_))
+            && naive::is_meant(policy, exemption, request)
+    });
+    of_objects.map(|(id, exemption)| (AuthorizationId::Exemption(id), &exemption.authorization))
+}
+
 /// The authorizations that the decision depended on: none where something else settled it.
 fn reached<'a>(
     policy: &'a ServerPolicy,
     decision: &Decision,
     route: Option<RuleId>,
 ) -> Vec<Grant<'a>> {
-    use crate::decision::Denied;
     match decision {
         Decision::Deny(denial) if denial.reason != Denied::Unauthorized => return Vec::new(),
         Decision::Deny(_) | Decision::Permit(_) => {}

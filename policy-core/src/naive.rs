@@ -86,7 +86,7 @@ use crate::match_form;
 use crate::match_result::MatchResult;
 use crate::matching::{HostPattern, RequestMatch};
 use crate::name::Origin;
-use crate::policy::{Protocol, Route, ServerPolicy, Unmatched};
+use crate::policy::{Exemption, Protocol, Route, ServerPolicy, Unmatched};
 use crate::request::{Connection, RequestView, Subject, Tls};
 use http::HeaderName;
 use http::header::HOST;
@@ -171,9 +171,7 @@ pub fn decide_request(
     let request = &RequestView { path: &path, ..*request };
     let subject = Subject::of_request(connection, request);
     let exempt = policy.exemptions.iter().position(|exemption| {
-        let wanted = exemption.request.as_ref();
-        let wanted = wanted.map(|wanted| matches::evaluate(&wanted.on_port(policy.paths), request));
-        wanted == Some(MatchResult::Match) && grants::holds(&exemption.authorization, &subject)
+        is_meant(policy, exemption, request) && grants::holds(&exemption.authorization, &subject)
     });
     let exempt = exempt.or_else(|| {
         let carried = Subject::of_connection(connection);
@@ -210,6 +208,13 @@ pub fn decide_request(
         }
     }
     deny(Denied::NoRoute, None)
+}
+
+/// Returns true if an exemption is about `request`, whose path is in match form, whoever sends it.
+pub fn is_meant(policy: &ServerPolicy, exemption: &Exemption, request: &RequestView<'_>) -> bool {
+    let wanted = exemption.request.as_ref();
+    let wanted = wanted.map(|wanted| matches::evaluate(&wanted.on_port(policy.paths), request));
+    wanted == Some(MatchResult::Match)
 }
 
 /// Returns the headers that any match of the policy reads, sorted by name; `host` is not among them.

@@ -336,6 +336,28 @@ fn each_thing_beyond_linkerd_names_its_feature() {
     );
 }
 
+/// Who is refused learns what the object asks for that grants exactly such requests.
+#[test]
+fn a_grant_beside_routes_is_considered_for_the_requests_that_it_is_about() {
+    let mut made = open(Vec::new());
+    let wanted = |name: &str, path: &str| Exemption {
+        request: Some(RequestMatch::path(PathPattern::exact(path))),
+        authorization: grant(name, vec![identity("x.mesh")]),
+    };
+    made.exemptions = vec![wanted("a", "/a"), wanted("b", "/b")];
+    let client = OwnedConnection::meshed("y.mesh");
+    let considered = |path: &str| {
+        let explanation = explain(&made, &client.view(), Some(&OwnedRequest::get(path).view()));
+        let told = explanation.considered.iter();
+        let told = told.map(|own| (own.source.to_string(), own.failed.as_ref().map(|it| it.unmet)));
+        told.collect::<Vec<_>>()
+    };
+    let unmet = Some(FailureReason::IdentityNotNamed);
+    assert_eq!(considered("/a"), [("AuthorizationPolicy test/a".to_owned(), unmet)]);
+    assert_eq!(considered("/b"), [("AuthorizationPolicy test/b".to_owned(), unmet)]);
+    assert_eq!(considered("/c"), []);
+}
+
 #[test]
 fn each_effect_of_a_policy_names_its_feature() {
     let rewrite =

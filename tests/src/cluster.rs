@@ -40,6 +40,6 @@ pub use definition::{Cluster, ClusterBuilder};
 pub use kubernetes::KubernetesController;
 pub use objects::{Objects, documents};
 pub use policy_testkit::{in_ci, say, skip};
-pub use programs::{coredns, drift, gateway_api_crds, helm, kubectl, prepare};
+pub use programs::{coredns, drift, gateway_api_crds, helm, kubectl, prepare, smi_crds};
 pub use shared::{GroupCluster, SharedCluster, cluster_or_skip, drift_or_skip, helm_or_skip};
 pub use skip::Missing;

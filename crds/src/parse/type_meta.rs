@@ -106,7 +106,10 @@ fn nearest_group(kinds: &[Kind], group: &str) -> Option<Kind> {
     let close = kinds.iter().find(is_near).or_else(|| kinds.iter().find(is_end));
     let close = close.or_else(|| kinds.iter().find(is_within));
     let has_no_such_kind = known.contains(&group) || near.is_some();
-    close.or_else(|| kinds.first().filter(|_| has_no_such_kind)).copied()
+    // Gateway API has a TCPRoute of its own, which is not read.
+    let is_shared = |kind: &&Kind| **kind == Kind::SmiTcpRoute;
+    let first = kinds.first().filter(|kind| has_no_such_kind && !is_shared(kind));
+    close.or(first).copied()
 }
 
 /// The message about a kind in a group that has none of its name.

@@ -28,5 +28,6 @@ mod routes;
 mod schemas;
 mod seeds;
 mod servers;
+mod smi;
 mod support;
 mod workloads;

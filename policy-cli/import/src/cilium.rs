@@ -273,7 +273,11 @@ impl CiliumReading<'_> {
             }
         };
         let CiliumPorts { mut ports, notes } = ports(rule)?;
-        let other = |note: &&String| *note != port::OTHER_PROTOCOLS;
+        let known = [port::OTHER_PROTOCOLS, port::ANY_PROTOCOL];
+        let other = |note: &&String| !known.contains(&note.as_str());
+        if notes.iter().any(|note| note == port::ANY_PROTOCOL) {
+            self.policies.worsen(row, Fidelity::Narrower, port::ANY_PROTOCOL);
+        }
         if let Some(note) = notes.iter().find(other) {
             let note = format!("{note}: denied on every port");
             self.policies.worsen(row, Fidelity::Narrower, &note);

@@ -93,6 +93,30 @@ impl<'a> SourceNode<'a> {
         format!("{}: line {}: {field}{message}", quote(&place.file), place.line)
     }
 
+    /// The line of a field below it, which the reader of kinds names.
+    pub(crate) fn place_below(&self, field: &str) -> SourceLine {
+        let below = self.below(field);
+        match self.document.locate(&below.path) {
+            Some(_) => below.place(),
+            None => self.place(),
+        }
+    }
+
+    /// A message about a field below it, which the reader of kinds names.
+    pub(crate) fn error_below(&self, field: &str, message: &str) -> String {
+        let (place, below) = (self.place_below(field), self.below(field));
+        format!("{}: line {}: {}: {message}", quote(&place.file), place.line, below.path)
+    }
+
+    fn below(&self, field: &str) -> Self {
+        let path = match (self.path.as_str(), field) {
+            ("", field) => field.to_owned(),
+            (path, "") => path.to_owned(),
+            (path, field) => format!("{path}.{field}"),
+        };
+        Self { path, ..self.clone() }
+    }
+
     /// The value of a key; `null` counts as absent.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;

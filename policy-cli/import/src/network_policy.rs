@@ -14,6 +14,8 @@ use policy_crds::{LabelSelector, quote};
 /// The label that Kubernetes gives each Namespace with its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 const CLUSTER: &str = "pods are admitted from the networks of the NetworkSet `cluster` alone";
+/// The note of rules without ports.
+const EVERY_PROTOCOL: &str = "without ports it is for UDP and SCTP too, which pass no sidecar";
 const TCP_ALONE: &str = "TCP alone: keep the NetworkPolicy for UDP and SCTP";
 const IDENTITY: &str = "by identity: a pod without a sidecar is refused";
 
@@ -147,6 +149,9 @@ impl NetworkPolicyReading<'_> {
             return Ok(());
         }
         let stated = rule.list_of("ports")?;
+        if stated.is_empty() {
+            self.policies.worsen(row, Fidelity::Narrower, EVERY_PROTOCOL);
+        }
         let mut ports = Vec::new();
         for node in &stated {
             match port(node)? {

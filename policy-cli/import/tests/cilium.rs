@@ -188,3 +188,26 @@ fn clusterwide_policies_lists_of_specs_and_what_is_left_out() {
     assert!(import("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n", &[]).is_err());
     assert!(import(&on_web("ingress: [{}]"), &["10.0.0.1"]).is_err());
 }
+
+/// A rule without a protocol opens UDP too, so that `exact` was wrong.
+#[test]
+fn a_rule_of_cilium_without_a_protocol_is_narrower() {
+    let rule = |to_ports: &str| {
+        let spec = format!(
+            "{{endpointSelector: {{matchLabels: {{app: web}}}}, ingress: [{{fromCIDR: [192.0.2.0/24]{to_ports}}}]}}"
+        );
+        let found = import(&policy(&spec), &[]).unwrap();
+        let row = found.rows.iter().find(|row| row.subject.ends_with(" rule 1")).unwrap();
+        (row.fidelity, row.note.contains("UDP, SCTP and ICMP too, which pass no sidecar"))
+    };
+    assert_eq!(rule(""), (Fidelity::Narrower, true));
+    assert_eq!(rule(", toPorts: [{ports: [{port: '8080'}]}]"), (Fidelity::Narrower, true));
+    assert_eq!(
+        rule(", toPorts: [{ports: [{port: '8080', protocol: ANY}]}]"),
+        (Fidelity::Narrower, true)
+    );
+    assert_eq!(
+        rule(", toPorts: [{ports: [{port: '8080', protocol: TCP}]}]"),
+        (Fidelity::Exact, false)
+    );
+}

@@ -180,7 +180,9 @@ spec:
     let both = "{podLabelSelectors: [{matchLabels: {app: web}}], serviceAccount: web}";
     let (closed, found) = world(smi, &binding(both), WEB);
     assert_ne!(closed.connect(HTTP, CART), "allow");
-    assert_eq!(fidelities(&found), [("TrafficTarget bound", Fidelity::Omitted)]);
+    let rows =
+        [("IdentityBinding web", Fidelity::Omitted), ("TrafficTarget bound", Fidelity::Omitted)];
+    assert_eq!(fidelities(&found), rows);
 }
 
 #[test]
@@ -384,6 +386,22 @@ fn ingress_rules_of_network_policies_are_servers_and_grants() {
         ("NetworkPolicy web rule 2", Fidelity::Narrower),
     ];
     assert_eq!(fidelities(&found), rows);
+}
+
+/// A rule without ports opens UDP too, so that `exact` was wrong.
+#[test]
+fn a_rule_of_a_network_policy_without_ports_is_narrower() {
+    let rule = |rest: &str| {
+        let spec = format!(
+            "{{podSelector: {{}}, ingress: [{{from: [{{ipBlock: {{cidr: 192.0.2.0/24}}}}]{rest}}}]}}"
+        );
+        let found = world(network_policies, &network_policy(&spec), WEB).1;
+        let row = found.rows.iter().find(|row| row.subject == "NetworkPolicy web rule 1").unwrap();
+        (row.fidelity, row.note.contains("UDP and SCTP too, which pass no sidecar"))
+    };
+    assert_eq!(rule(""), (Fidelity::Narrower, true));
+    assert_eq!(rule(", ports: []"), (Fidelity::Narrower, true));
+    assert_eq!(rule(", ports: [{port: 8080}]"), (Fidelity::Exact, false));
 }
 
 #[test]
@@ -644,7 +662,7 @@ fn an_absent_route_of_smi_and_a_binding_without_pods_open_nothing() {
     let route = |rules: &str| {
         format!(
             "kind: IdentityBinding\napiVersion: access.smi-spec.io/v1alpha4\n\
-             metadata: {{name: web, namespace: shop}}\nspec: {{schemes: {{spiffeIdentities: [a]}}}}\n---\n\
+             metadata: {{name: web, namespace: shop}}\nspec: {{schemes: {{spiffeIdentities: ['spiffe://a/b']}}}}\n---\n\
              kind: TrafficTarget\napiVersion: access.smi-spec.io/v1alpha4\n\
              metadata: {{name: t, namespace: shop}}\n{rules}\n"
         )

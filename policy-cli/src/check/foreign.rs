@@ -21,7 +21,7 @@ enum ForeignEnforcer {
 }
 
 /// API groups, their kinds that restrict or route traffic, and who enforces them.
-const FOREIGN: [(&str, &[&str], ForeignEnforcer); 18] = [
+const FOREIGN: [(&str, &[&str], ForeignEnforcer); 17] = [
     (
         "security.istio.io",
         &["AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"],
@@ -55,8 +55,7 @@ const FOREIGN: [(&str, &[&str], ForeignEnforcer); 18] = [
     ),
     ("linkerd.io", &["ServiceProfile"], ForeignEnforcer::Mesh("Linkerd")),
     ("split.smi-spec.io", &["TrafficSplit"], ForeignEnforcer::Mesh("a mesh of SMI")),
-    ("access.smi-spec.io", &["TrafficTarget"], ForeignEnforcer::Mesh("a mesh of SMI")),
-    ("specs.smi-spec.io", &["HTTPRouteGroup", "TCPRoute"], ForeignEnforcer::Mesh("a mesh of SMI")),
+    ("specs.smi-spec.io", &["UDPRoute"], ForeignEnforcer::Mesh("a mesh of SMI")),
     (
         "cilium.io",
         &["CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"],

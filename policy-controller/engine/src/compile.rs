@@ -3,3 +3,4 @@
 
 mod implicit;
 mod policy;
+mod smi;

@@ -16,5 +16,6 @@ pub(crate) mod port_ownership;
 pub(crate) mod precedence;
 pub mod reference;
 pub(crate) mod requests;
+pub(crate) mod smi;
 pub(crate) mod tree_places;
 pub(crate) mod workload;

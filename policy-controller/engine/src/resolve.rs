@@ -6,7 +6,8 @@
 //! whose order matters, [`route`] the routes of a Server, [`carried`] those that a Server cannot carry,
 //! [`precedence`] the rules that Linkerd would order differently, [`rate_limit`] the rate limit of a
 //! Server, [`workload`] the shape and the facts of a workload, [`delegation`] what InboundRoutes give a
-//! Server, [`requests`] what bindings of groups and services give it, [`condition`] the conditions of
+//! Server, [`requests`] what bindings of groups and services give it, [`smi`] what TrafficTargets close and grant,
+//! [`condition`] the conditions of
 //! each object, and [`effective_servers`] the Servers
 //! through which an object takes effect. [`destination`] finds what an address and port lead to.
 //! [`reference`] alone follows references into other
@@ -27,4 +28,5 @@ pub(crate) mod rate_limit;
 pub(crate) mod reference;
 pub(crate) mod requests;
 pub(crate) mod route;
+pub(crate) mod smi;
 pub(crate) mod workload;

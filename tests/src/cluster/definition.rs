@@ -165,12 +165,22 @@ impl Cluster {
         Objects::new(self.client())
     }
 
-    /// Installs our definitions and Gateway API's, and waits until they are served.
+    /// Installs the definitions of every kind that is watched: ours, Gateway API's and SMI's. Waits until they
+    /// are served.
     ///
     /// # Errors
     /// If one is refused or never becomes Established.
     pub async fn install_crds(&self) -> Result<()> {
-        self.objects().install(Some(&crate::sources::root().join("crds/yaml"))).await
+        self.objects().install(Some(&crate::sources::root().join("crds/yaml"))).await?;
+        self.install_smi().await
+    }
+
+    /// Installs the definitions of SMI, and waits until they are served.
+    ///
+    /// # Errors
+    /// If one is refused or never becomes Established.
+    pub async fn install_smi(&self) -> Result<()> {
+        self.objects().install_smi().await
     }
 
     /// Installs Gateway API's definitions alone, and waits until they are served.

@@ -91,7 +91,18 @@ impl Module {
 
     /// Runs Go for something that only fails where Go or the network is missing.
     pub(super) fn go(&self, arguments: &[&str]) -> Result<String> {
-        let output = self.command(arguments)?.output().map_err(|error| {
+        Self::run(self.command(arguments)?, arguments)
+    }
+
+    /// Runs Go outside of every module, for one that no module of this repository requires.
+    pub(super) fn go_outside(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = self.command(arguments)?;
+        command.current_dir(std::env::temp_dir());
+        Self::run(command, arguments)
+    }
+
+    fn run(mut command: Command, arguments: &[&str]) -> Result<String> {
+        let output = command.output().map_err(|error| {
             Missing::new(format!("a cluster for tests needs Go 1.24 or newer (`go`: {error})"))
         })?;
         if !output.status.success() {

@@ -8,7 +8,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{ApiCapabilities, Scope, oneshot};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -198,6 +198,16 @@ impl Objects {
     /// Installs every definition of a folder, and Gateway API's, and waits until they are served.
     pub(super) async fn install(&self, folder: Option<&Path>) -> Result<()> {
         let mut paths = tokio::task::spawn_blocking(programs::gateway_api_crds).await??;
+        self.install_all(folder, &mut paths).await
+    }
+
+    /// Installs the definitions of SMI, and waits until they are served.
+    pub(super) async fn install_smi(&self) -> Result<()> {
+        let mut paths = tokio::task::spawn_blocking(programs::smi_crds).await??;
+        self.install_all(None, &mut paths).await
+    }
+
+    async fn install_all(&self, folder: Option<&Path>, paths: &mut Vec<PathBuf>) -> Result<()> {
         for entry in folder.map(std::fs::read_dir).transpose()?.into_iter().flatten() {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "yaml") {

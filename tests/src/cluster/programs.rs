@@ -169,6 +169,38 @@ pub fn gateway_api_crds() -> Result<Vec<PathBuf>> {
     Ok(files.to_vec())
 }
 
+/// The module with SMI's definitions as clusters have them, those of Open Service Mesh, and the hash of its
+/// content as Go's checksum database has it.
+const SMI: (&str, &str) =
+    ("github.com/openservicemesh/osm@v1.2.4", "h1:WBSoLWehnxedIxXHysKOR49DQVbGLW5qBdh6UD8NAUA=");
+
+/// The definitions of SMI's kinds, a file each. No release of a mesh had one of IdentityBinding, a draft: its
+/// definition is one without a schema.
+///
+/// # Errors
+/// [`Missing`](super::Missing) where they cannot be had; else why they cannot be fetched.
+pub fn smi_crds() -> Result<Vec<PathBuf>> {
+    let names = ["traffic_access", "http_route_group", "tcp_route"];
+    let folder = KUBERNETES.output()?.join("smi");
+    let files = names.map(|name| folder.join(format!("{name}.yaml")));
+    if !files.iter().all(|file| file.is_file()) {
+        let _lock = locked("cluster.lock")?;
+        let (module, sum) = SMI;
+        let found = KUBERNETES.go_outside(&["mod", "download", "-json", module])?;
+        let found: serde_json::Value = serde_json::from_str(&found)?;
+        anyhow::ensure!(found["Sum"] == sum, "{module} is another one: {found}");
+        let source = Path::new(found["Dir"].as_str().unwrap_or_default());
+        fs::create_dir_all(&folder)?;
+        for (name, file) in names.iter().zip(&files) {
+            let source = source.join(format!("cmd/osm-bootstrap/crds/smi_{name}.yaml"));
+            let text = fs::read(&source).with_context(|| source.display().to_string())?;
+            fs::write(file, text)?;
+        }
+    }
+    let draft = crate::sources::root().join("tests/tests/cluster/smi/identitybindings.yaml");
+    Ok(files.into_iter().chain([draft]).collect())
+}
+
 /// The controller's binary, built by cargo beside the test that runs.
 pub(super) fn controller() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("PORTCULLIS_CONTROLLER") {

@@ -22,6 +22,7 @@ mod invalid_objects;
 mod issuer;
 mod linkerd;
 mod programmed;
+mod smi;
 mod source;
 mod status;
 mod unread;

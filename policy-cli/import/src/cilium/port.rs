@@ -8,6 +8,10 @@ use policy_crds::quote;
 /// The note of ports of other protocols than TCP.
 pub(super) const OTHER_PROTOCOLS: &str = "protocols other than TCP pass no sidecar";
 
+/// The note of ports of any protocol.
+pub(super) const ANY_PROTOCOL: &str =
+    "without a protocol it is for UDP, SCTP and ICMP too, which pass no sidecar";
+
 /// Ports and requests; absent: every one.
 type PortRequests = (Option<Vec<PortChoice>>, Option<Vec<RequestCondition>>);
 
@@ -28,6 +32,7 @@ pub(super) fn ports(rule: &SourceNode<'_>) -> Result<CiliumPorts, String> {
     let mut found = CiliumPorts::default();
     if rule.get("toPorts").is_none() {
         found.ports.push((None, None));
+        found.notes.push(ANY_PROTOCOL.to_owned());
         return Ok(found);
     }
     for node in rule.list_of("toPorts")? {
@@ -39,7 +44,11 @@ pub(super) fn ports(rule: &SourceNode<'_>) -> Result<CiliumPorts, String> {
         let (stated, mut choices) = (node.list_of("ports")?, Vec::new());
         for port in &stated {
             match choice(port)? {
-                Ok(choice) => choices.push(choice),
+                Ok(choice) => {
+                    let is_any = protocol(port)? == "ANY" && node.get("rules").is_none();
+                    found.notes.extend(is_any.then(|| ANY_PROTOCOL.to_owned()));
+                    choices.push(choice);
+                }
                 Err(reason) => found.notes.push(reason),
             }
         }
@@ -62,13 +71,17 @@ pub(super) fn ports(rule: &SourceNode<'_>) -> Result<CiliumPorts, String> {
     Ok(found)
 }
 
+fn protocol<'a>(node: &SourceNode<'a>) -> Result<&'a str, String> {
+    Ok(node.get("protocol").map(|it| it.text()).transpose()?.unwrap_or("ANY"))
+}
+
 /// A port; or why it is none of TCP.
 fn choice(node: &SourceNode<'_>) -> Result<Result<PortChoice, String>, String> {
     node.entries()?;
     if let Some((_, message)) = node.unknown(&["port", "protocol", "endPort"]) {
         return Ok(Err(message));
     }
-    match node.get("protocol").map(|it| it.text()).transpose()?.unwrap_or("ANY") {
+    match protocol(node)? {
         "TCP" | "ANY" => {}
         _ => return Ok(Err(OTHER_PROTOCOLS.to_owned())),
     }

@@ -1,258 +1,194 @@
 //! TrafficTargets: who may send what to the pods of a ServiceAccount.
 
-use super::naming::{named, subject};
-use super::specs::{SmiSpecs, port_number};
-use crate::file::SourceNode;
+use super::objects::{ReadTarget, SmiName, SmiObjects, faults, first_place, subject};
 use crate::mesh::{
-    ClientCondition, IdentityCondition, MeshGrant, MeshPolicies, NamedClients, PortChoice,
-    RequestCondition, SelectedWorkloads,
+    ClientCondition, IdentityCondition, MeshGrant, MeshPolicies, NamedClients, PathCondition,
+    PortChoice, RequestCondition, SelectedWorkloads,
 };
 use crate::report::Fidelity;
-use policy_crds::quote;
+use policy_core::matching::Segment;
+use policy_core::{IdentityMatch, PathPattern, RequestMatch, ValueMatch};
+use policy_crds::resource::{SmiSpecs, TargetClient, TargetDestination};
+use policy_crds::{Body, Claims, FieldError, Invalid, Resource};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// Versions of the kind.
-const VERSIONS: &[&str] = &["v1alpha1", "v1alpha2", "v1alpha3", "v1alpha4"];
-
-/// A TrafficTarget that is being read.
-struct SmiTarget<'a> {
-    namespace: String,
-    row: usize,
-    specs: &'a SmiSpecs<'a>,
-    policies: &'a mut MeshPolicies,
-}
-
-/// Reads a TrafficTarget. An invalid one grants nothing and closes its destination.
+/// Translates a TrafficTarget. An invalid one grants nothing and closes its destination.
 ///
 /// # Errors
-/// It has another form than its version says.
-pub(super) fn read(
-    object: &SourceNode<'_>,
-    version: &str,
-    specs: &SmiSpecs<'_>,
+/// Nobody can say which pods it closes.
+pub(super) fn translate(
+    target: &ReadTarget<'_>,
+    objects: &SmiObjects<'_>,
     policies: &mut MeshPolicies,
 ) -> Result<(), String> {
-    if !VERSIONS.contains(&version) {
-        let allowed = "v1alpha1 to v1alpha4 are imported";
-        return Err(object.error(format!("version {}: {allowed}", quote(version))));
-    }
-    // Before v1alpha2 the fields were at the top.
-    let holder = object.get("spec").unwrap_or_else(|| object.clone());
-    let (own, name) = named(object, specs.namespace)?;
-    let destination = holder.require("destination")?;
-    let stated = destination.get("namespace").map(|it| it.text()).transpose()?;
-    let subject = subject("TrafficTarget", &name);
-    let row = policies.row(object.place(), &subject);
-    let namespace = match (own, stated) {
-        (Some(own), Some(stated)) if own != stated => {
-            let note = "its destination is in another namespace: policies live with the server";
-            policies.worsen(row, Fidelity::Omitted, note);
+    let key = &target.object.meta.key;
+    let invalid = match &target.object.body {
+        Body::Valid(_) => None,
+        Body::Invalid(invalid) => Some(invalid),
+    };
+    let errors: &[FieldError] = invalid.map_or(&[], |invalid| &invalid.errors);
+    let place = first_place(&target.node, errors);
+    let destination = match &target.object.body {
+        Body::Valid(Resource::TrafficTarget(target)) => &target.destination,
+        Body::Invalid(Invalid {
+            claims: Claims::TrafficTarget { destination: Some(destination) },
+            ..
+        }) => destination,
+        Body::Invalid(Invalid { claims: Claims::TrafficTarget { destination: None }, .. }) => {
+            let first = errors.first();
+            return Err(first.map_or_else(
+                || target.node.error("cannot be read"),
+                |error| target.node.error_below(&error.field, &error.message),
+            ));
+        }
+        // Of another namespace: policies live with the server.
+        Body::Valid(_) | Body::Invalid(_) => {
+            policies.omit(place, &subject(key.kind, &key.name), &faults(errors));
             return Ok(());
         }
-        (Some(own), _) => own,
-        (None, Some(stated)) => stated.to_owned(),
-        (None, None) => return Err(object.error("names no namespace: give one with --namespace")),
     };
-    let mut target = SmiTarget { namespace, row, specs, policies };
-    let selections = target.selections(&destination)?;
-    for selection in &selections {
-        target.policies.closures.push((row, selection.clone()));
+    let row = policies.row(place, &subject(key.kind, &key.name));
+    let selections = selections(destination, &key.namespace, objects);
+    if selections.is_empty() {
+        // Nobody knows which pods were meant: every pod of the namespace is closed.
+        policies.closed_namespaces.insert(key.namespace.to_string());
     }
-    let Some(clients) = target.clients(&holder)? else { return Ok(()) };
-    let Some((ports, requests)) = target.rules(&holder, &destination)? else { return Ok(()) };
-    for selection in selections {
-        target.policies.grants.push(MeshGrant {
-            row,
-            name: name.clone(),
-            selection,
-            ports: ports.clone(),
-            clients: clients.clone(),
-            requests: requests.clone(),
-        });
+    policies.closures.extend(selections.iter().map(|selection| (row, selection.clone())));
+    let granted = match invalid {
+        Some(invalid) => Err(faults(&invalid.errors)),
+        None if selections.is_empty() => {
+            Err("its destination is no valid IdentityBinding of the files that selects pods".into())
+        }
+        None => grant(target, objects, (row, &mut *policies)),
+    };
+    match granted {
+        Err(reason) => {
+            let note = format!("{reason}: it grants nothing and closes its destination");
+            policies.worsen(row, Fidelity::Omitted, &note);
+        }
+        Ok(grant) => policies.grants.extend(
+            selections.into_iter().map(|selection| MeshGrant { selection, ..grant.clone() }),
+        ),
     }
     Ok(())
 }
 
-/// The ports and the requests of rules; absent: every one.
-type SmiRules = (Option<Vec<PortChoice>>, Option<Vec<RequestCondition>>);
-
-impl SmiTarget<'_> {
-    fn nothing(&mut self, reason: &str) {
-        let note = format!("{reason}: it grants nothing and closes its destination");
-        self.policies.worsen(self.row, Fidelity::Omitted, &note);
-    }
-
-    /// The pods of the destination.
-    fn selections(
-        &mut self,
-        destination: &SourceNode<'_>,
-    ) -> Result<Vec<SelectedWorkloads>, String> {
-        let namespace = Some(self.namespace.clone());
-        let name = destination.text_of("name")?;
-        match destination.text_of("kind")? {
-            "ServiceAccount" => {
-                Ok(vec![SelectedWorkloads::Account { namespace, name: name.to_owned() }])
-            }
-            "IdentityBinding" => {
-                let key = (namespace.clone(), name.to_owned());
-                let Some(Ok(binding)) = self.specs.bindings.get(&key) else {
-                    // Nobody knows which pods were meant: every pod of the namespace is closed.
-                    self.policies.closed_namespaces.insert(self.namespace.clone());
-                    self.nothing("its destination is no valid IdentityBinding of the files");
-                    return Ok(Vec::new());
-                };
-                if binding.account.is_none() && binding.selectors.is_empty() {
-                    self.policies.closed_namespaces.insert(self.namespace.clone());
-                    self.nothing("its destination is an IdentityBinding that selects no pods");
-                    return Ok(Vec::new());
-                }
-                let account = binding.account.clone();
-                let mut found: Vec<SelectedWorkloads> = account
-                    .into_iter()
-                    .map(|name| SelectedWorkloads::Account { namespace: namespace.clone(), name })
-                    .collect();
-                found.extend(binding.selectors.iter().map(|selector| SelectedWorkloads::Labels {
-                    namespace: namespace.clone(),
-                    selector: selector.clone(),
-                }));
-                Ok(found)
-            }
-            other => {
-                let allowed = "ServiceAccount and IdentityBinding are allowed";
-                Err(destination.error(format!("kind {}: {allowed}", quote(other))))
-            }
-        }
-    }
-
-    /// The clients; `None`: there is none, and nothing is granted.
-    fn clients(&mut self, holder: &SourceNode<'_>) -> Result<Option<ClientCondition>, String> {
-        let mut named = NamedClients::default();
-        for source in holder.list_of("sources")? {
-            let name = source.text_of("name")?;
-            let stated = source.get("namespace").map(|it| it.text()).transpose()?;
-            let namespace = stated.unwrap_or(&self.namespace).to_owned();
-            match source.text_of("kind")? {
-                "ServiceAccount" => {
-                    named.accounts.insert((namespace, name.to_owned()));
-                }
-                "IdentityBinding" => {
-                    let key = (Some(namespace.clone()), name.to_owned());
-                    let binding = self.specs.bindings.get(&key).and_then(|it| it.as_ref().ok());
-                    match binding.and_then(|binding| binding.clients(&namespace)) {
-                        Some(more) => {
-                            named.accounts.extend(more.accounts);
-                            named.identities.extend(more.identities);
-                        }
-                        None => {
-                            let note = format!("the source {} has no identity here", quote(name));
-                            self.policies.worsen(self.row, Fidelity::Narrower, &note);
-                        }
-                    }
-                }
-                other => {
-                    let note = format!("sources of the kind {} are not known", quote(other));
-                    self.policies.worsen(self.row, Fidelity::Narrower, &note);
-                }
-            }
-        }
-        if named.is_empty() {
-            self.nothing("it has no source");
-            return Ok(None);
-        }
-        Ok(Some(ClientCondition::with(IdentityCondition::Named(named))))
-    }
-
-    /// The ports and requests that its rules allow; `None`: none. Those of TCP say on which ports, those of HTTP which requests, and
-    /// both must hold where there are both.
-    fn rules(
-        &mut self,
-        holder: &SourceNode<'_>,
-        destination: &SourceNode<'_>,
-    ) -> Result<Option<SmiRules>, String> {
-        let rules = if holder.get("rules").is_some() {
-            holder.list_of("rules")?
-        } else {
-            holder.list_of("specs")?
-        };
-        let mut ports: Option<Vec<PortChoice>> = None;
-        let (mut requests, mut tcp, mut http) = (Vec::new(), false, false);
-        for rule in &rules {
-            let name = rule.text_of("name")?;
-            let key = (Some(self.namespace.clone()), name.to_owned());
-            match rule.text_of("kind")? {
-                "HTTPRouteGroup" => {
-                    http = true;
-                    requests.extend(self.requests(rule, &key)?);
-                }
-                "TCPRoute" => {
-                    let found = self.specs.tcp.get(&key).cloned().unwrap_or_else(|| {
-                        // It may have had ports: it opens none, and takes none back.
-                        self.lost(&format!("there is no TCPRoute {}", quote(name)));
-                        Some(Vec::new())
-                    });
-                    ports = match (tcp, ports, found) {
-                        (true, None, _) | (_, _, None) => None,
-                        (_, known, Some(more)) => Some([known.unwrap_or_default(), more].concat()),
-                    };
-                    tcp = true;
-                }
-                other => {
-                    self.lost(&format!("rules of the kind {} are not translated", quote(other)))
-                }
-            }
-        }
-        if !tcp && requests.is_empty() {
-            self.nothing("no rule of it allows anything");
-            return Ok(None);
-        }
-        if http && requests.is_empty() {
-            self.nothing("none of its HTTP rules allows anything");
-            return Ok(None);
-        }
-        if ports.as_ref().is_some_and(Vec::is_empty) {
-            self.nothing("no TCPRoute of it is in the files");
-            return Ok(None);
-        }
-        if let Some(port) = destination.get("port") {
-            let only = port_number(&port)?;
-            ports = match ports {
-                Some(ports) if !ports.contains(&only) => {
-                    self.nothing("no TCPRoute of it has the port of the destination");
-                    return Ok(None);
-                }
-                Some(_) | None => Some(vec![only]),
+/// The pods of a destination; none if nobody knows which.
+fn selections(
+    destination: &TargetDestination,
+    namespace: &Arc<str>,
+    objects: &SmiObjects<'_>,
+) -> Vec<SelectedWorkloads> {
+    let account = |name: &Arc<str>| SelectedWorkloads::Account {
+        namespace: Some(namespace.to_string()),
+        name: name.to_string(),
+    };
+    match destination {
+        TargetDestination::Account(name) => vec![account(name)],
+        TargetDestination::Binding(name) => {
+            let Some(binding) = objects.bindings.get(&(namespace.clone(), name.clone())) else {
+                return Vec::new();
             };
+            let labels = binding.selectors.iter().map(|selector| SelectedWorkloads::Labels {
+                namespace: Some(namespace.to_string()),
+                selector: selector.clone(),
+            });
+            binding.account.iter().map(account).chain(labels).collect()
         }
-        Ok(Some((ports, http.then_some(requests))))
     }
+}
 
-    fn requests(
-        &mut self,
-        rule: &SourceNode<'_>,
-        key: &(Option<String>, String),
-    ) -> Result<Vec<RequestCondition>, String> {
-        let Some(group) = self.specs.groups.get(key) else {
-            self.lost(&format!("there is no HTTPRouteGroup {}", quote(&key.1)));
-            return Ok(Vec::new());
-        };
-        let names = rule.texts_of("matches")?;
-        for absent in names.iter().filter(|name| !group.iter().any(|(own, _)| own == *name)) {
-            self.lost(&format!("there is no match {}", quote(absent)));
-        }
-        let mut found = Vec::new();
-        for (name, conditions) in group {
-            // An empty list is a list that was left out.
-            if !names.is_empty() && !names.contains(&name.as_str()) {
-                continue;
-            }
-            match conditions {
-                Ok(conditions) => found.extend(conditions.iter().cloned()),
-                Err(reason) => self.lost(&format!("match {}: {reason}", quote(name))),
-            }
-        }
-        Ok(found)
+/// The grant of a valid target, for pods that are still to be named.
+///
+/// # Errors
+/// It grants nothing.
+fn grant(
+    target: &ReadTarget<'_>,
+    objects: &SmiObjects<'_>,
+    (row, policies): (usize, &mut MeshPolicies),
+) -> Result<MeshGrant, String> {
+    let key = &target.object.meta.key;
+    let Body::Valid(Resource::TrafficTarget(own)) = &target.object.body else {
+        return Err("it is invalid".to_owned());
+    };
+    let mut lost = Vec::new();
+    let bindings: BTreeMap<SmiName, _> =
+        objects.bindings.iter().map(|(name, binding)| (name.clone(), binding)).collect();
+    let clients = own.clients(&key.namespace, &bindings, &mut lost);
+    let specs = specs(objects, &key.namespace);
+    let allowed = own.allowed(&specs, &mut lost);
+    for note in lost {
+        policies.worsen(row, Fidelity::Narrower, &note);
     }
+    if clients.is_empty() {
+        return Err("none of its sources has an identity".to_owned());
+    }
+    let allowed = allowed?;
+    let ports = allowed.ports.map(|ports| {
+        ports.into_iter().map(|port| PortChoice::Range(port.get(), port.get())).collect()
+    });
+    Ok(MeshGrant {
+        row,
+        name: key.name.to_string(),
+        selection: SelectedWorkloads::Account { namespace: None, name: String::new() },
+        ports,
+        clients: named(clients),
+        requests: allowed.requests.map(|requests| requests.iter().map(condition).collect()),
+    })
+}
 
-    fn lost(&mut self, note: &str) {
-        self.policies.worsen(self.row, Fidelity::Narrower, note);
+/// The objects of a namespace that targets name.
+fn specs<'a>(objects: &'a SmiObjects<'_>, namespace: &Arc<str>) -> SmiSpecs<'a> {
+    let groups = objects.groups.iter().filter(|((of, _), _)| of == namespace);
+    let tcp = objects.tcp.iter().filter(|((of, _), _)| of == namespace);
+    SmiSpecs {
+        groups: groups.map(|((_, name), group)| (name.clone(), group)).collect(),
+        tcp: tcp.map(|((_, name), route)| (name.clone(), route)).collect(),
+    }
+}
+
+fn named(clients: Vec<TargetClient>) -> ClientCondition {
+    let mut named = NamedClients::default();
+    for client in clients {
+        match client {
+            TargetClient::Account(namespace, name) => {
+                named.accounts.insert((namespace.to_string(), name.to_string()));
+            }
+            TargetClient::Identity(IdentityMatch::Exact(identity)) => {
+                named.identities.insert(identity.to_string());
+            }
+            // A binding names single identities.
+            TargetClient::Identity(IdentityMatch::Any | IdentityMatch::Suffix(_)) => {}
+        }
+    }
+    ClientCondition::with(IdentityCondition::Named(named))
+}
+
+/// A match of a group in the terms of the imports.
+fn condition(wanted: &RequestMatch) -> RequestCondition {
+    let (path, method, headers, _) = wanted.parts();
+    let path = match path {
+        every if every.is_every_path() => PathCondition::Any,
+        PathPattern::Segments { segments, rest: _ } => {
+            let texts = segments.iter().map(|segment| match segment {
+                Segment::Literal(text) | Segment::Parameter(text) => format!("/{text}"),
+            });
+            PathCondition::Exact(texts.collect())
+        }
+        PathPattern::Regex(pattern) => PathCondition::Expression(pattern.source().to_owned()),
+    };
+    let headers = headers.iter().filter_map(|header| match &header.value {
+        ValueMatch::Regex(pattern) => {
+            Some((header.name.as_str().to_owned(), pattern.source().to_owned()))
+        }
+        // A group has expressions alone.
+        ValueMatch::Exact(_) => None,
+    });
+    RequestCondition {
+        path,
+        method: method.map(|method| method.as_str().to_owned()),
+        headers: headers.collect(),
+        hosts: None,
     }
 }

@@ -2,6 +2,7 @@
 //! port that the Server owns, or the defaults where no Server owns it (docs/spec/controller.md 2.3).
 
 use super::implicit::{exemptions, with_localhost};
+use super::smi::{add_targets, is_closed};
 use crate::config::{ControllerConfig, MetricsReaders, ProbeRoutes};
 use crate::incremental::{Context, query};
 use crate::query::delegation::{ConstrainedRoutesOf, DelegatedRoutesOf};
@@ -12,6 +13,7 @@ use crate::query::policy::{
 use crate::query::port_ownership::PortOwnersOf;
 use crate::query::workload::WorkloadShape;
 use crate::resolve::effects::effects_on;
+use crate::resolve::smi::named_ports;
 use crate::resolve::workload;
 use policy_core::{
     Authorization, AuthorizationSet, Condition, DefaultPolicy, Denied, IdentityMatch, Owner,
@@ -30,13 +32,14 @@ query!(ServerBaseOf, Arc<ServerPolicy>, server_pieces);
 fn policy_of(query: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
     let PolicyOf { shape, port } = query;
     let owners = cx.query(&PortOwnersOf(shape.clone()));
-    let policy = match owners.of(*port) {
+    let mut policy = match owners.of(*port) {
         Some(server) => {
             let pieces = cx.query(&ServerBaseOf(server.clone()));
             owned_port(cx, &pieces, shape, *port)
         }
         None => default_port(cx, shape, *port),
     };
+    add_targets(cx, shape, *port, &mut policy);
     cx.intern(policy)
 }
 
@@ -58,7 +61,10 @@ fn owned_port(
 }
 
 fn default_port(cx: &mut Context<'_>, shape: &WorkloadShape, port: NonZeroU16) -> ServerPolicy {
-    let policy = workload::default_policy(cx, shape);
+    let policy = match is_closed(shape, port) {
+        true => DefaultPolicy::Deny,
+        false => workload::default_policy(cx, shape),
+    };
     let opaque = shape.opaque.contains(port);
     let mut compiled = if shape.proxy.contains(&port) && !shape.proxy_by_default {
         proxy_port(cx.config)
@@ -69,7 +75,7 @@ fn default_port(cx: &mut Context<'_>, shape: &WorkloadShape, port: NonZeroU16) -
     };
     let undeclared =
         !shape.declared.contains(&port) && workload::undeclared(cx, shape) == UndeclaredPorts::Deny;
-    if undeclared {
+    if undeclared && !named_ports(cx, &shape.namespace, &shape.targets).contains(&port) {
         compiled.deny = Some(Denied::PortUndeclared);
         return compiled;
     }

@@ -49,6 +49,7 @@ use crate::query::requests::{
     BindingRoutesOf, BoundRoutes, BoundRoutesOf, ClassSelection, ClassSelectionOf, DescribedRoutes,
     DescribedRoutesOf, GroupSummary, GroupSummaryOf, OversizedBindingsOf, UnreadBindingsIn,
 };
+use crate::query::smi::{TargetGrant, TargetGrantOf, Targets, TargetsIn};
 use crate::query::workload::{
     NamespaceDefaults, NamespaceSettings, ResolvedWorkload, WorkloadOf, WorkloadShape,
 };
@@ -162,6 +163,8 @@ queries! {
     ServersOf => Arc<[Claim]>,
     SelectorKeys => Arc<BTreeSet<Arc<str>>>,
     PortOwnersOf => Arc<PortOwners>,
+    TargetsIn => Arc<Targets>,
+    TargetGrantOf => Arc<TargetGrant>,
     PolicyGrant => GrantResolution,
     ServerAuthorizationGrant => GrantResolution,
     ServerGrants => Arc<GrantSet>,

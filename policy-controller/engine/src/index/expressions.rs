@@ -110,6 +110,10 @@ pub(super) fn bytes_of(object: &Object) -> usize {
     match &object.body {
         Body::Valid(Resource::Route(route)) => route.matches().map(expressions_of).fold(0, sum),
         Body::Valid(Resource::HttpRouteGroup(group)) => of_group(group, &[]),
+        Body::Valid(Resource::SmiRouteGroup(group)) => {
+            let requests = group.matches.iter().flat_map(|own| &own.requests);
+            requests.map(expressions_of).fold(0, sum)
+        }
         // What can be read of an invalid one denies, with its expressions.
         Body::Invalid(Invalid { claims: Claims::Route(own), .. }) => {
             own.matches.iter().chain(&own.unreadable).map(expressions_of).fold(0, sum)

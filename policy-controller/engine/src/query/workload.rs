@@ -49,6 +49,8 @@ pub(crate) struct ShapeContent {
     pub(crate) proxy_by_default: bool,
     /// Probes and hooks.
     pub(crate) probes: BTreeSet<Probe>,
+    /// The TrafficTargets of its namespace that close it, by name.
+    pub(crate) targets: BTreeSet<Arc<str>>,
 }
 
 impl NamespaceSettings {

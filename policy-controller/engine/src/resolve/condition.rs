@@ -25,6 +25,7 @@ use crate::query::grant::{PolicyGrant, RefFault};
 use crate::query::policy::{AttachedRoutesOf, RateLimitOf};
 use crate::query::port_ownership::{DisplacedServersOf, displaced_message};
 use crate::query::precedence::PrecedenceDifferencesOf;
+use crate::query::smi::TargetGrantOf;
 use about::About;
 use policy_crds::resource::{
     InboundRoute, PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef,
@@ -68,6 +69,8 @@ fn conditions(query: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]
         request_conditions(cx, object, about)
     } else if let Resource::RouteAdmission(_) = resource {
         vec![admission_condition(&about)]
+    } else if let Resource::TrafficTarget(_) = resource {
+        target_conditions(cx, &about)
     } else if let Resource::TimeoutPolicy(policy) = resource {
         effects::effect_conditions(cx, &policy.target, &about)
     } else if let Resource::HeaderRewritePolicy(policy) = resource {
@@ -242,6 +245,24 @@ fn request_conditions(
     };
     let resolved = faults(cx, object).map(|faults| about.resolved(&faults));
     std::iter::once(accepted).chain(resolved).collect()
+}
+
+/// The conditions of a TrafficTarget, whose pods are closed in any case.
+fn target_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondition> {
+    let grant = cx.query(&TargetGrantOf(about.object.clone()));
+    let accepted = match &grant.outcome {
+        Ok(_) => about.accepted(""),
+        Err(reason) => {
+            let message = format!("{reason}: it grants nothing and closes its destination");
+            about.refused(Reason::NoMatchingTarget, &message)
+        }
+    };
+    let fault = |message: &String| RefFault {
+        reason: Reason::RefInvalid,
+        message: message.as_str().into(),
+    };
+    let faults: Vec<RefFault> = grant.lost.iter().map(fault).collect();
+    vec![accepted, about.resolved(&faults)]
 }
 
 fn admission_condition(about: &About<'_>) -> ObjectCondition {

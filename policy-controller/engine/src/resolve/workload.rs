@@ -5,6 +5,7 @@
 //! denied, and clients need an identity, unless the workload's own annotations say otherwise. The
 //! same holds for a Namespace that was not read yet, where every object has one.
 
+use super::smi::{named_ports, targets_of};
 use crate::behaviour::Behaviour;
 use crate::config::{ControllerConfig, Namespaces, PodGateways};
 use crate::enforcement::{Enforcement, has_our_sidecar};
@@ -38,10 +39,13 @@ fn workload_of(query: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<ResolvedW
     let object = cx.object(&object_key(key))?;
     let keys = cx.query(&SelectorKeys(key.namespace.clone()));
     let inherited = cx.query(&NamespaceDefaults(key.namespace.clone()));
-    let shape = WorkloadShape::new(content(cx, object, &keys, &inherited));
-    let shape = cx.intern_shape(shape);
+    let targets = targets_of(cx, object);
+    let content = ShapeContent { targets, ..content(cx, object, &keys, &inherited) };
+    let shape = cx.intern_shape(WorkloadShape::new(content));
     let owners = cx.query(&PortOwnersOf(shape.clone()));
-    let declared = shape.declared.iter().chain(owners.ports.keys()).copied().collect();
+    let targeted = named_ports(cx, &shape.namespace, &shape.targets);
+    let declared = shape.declared.iter().chain(owners.ports.keys()).chain(&targeted);
+    let declared = declared.copied().collect();
     let undeclared = undeclared(cx, &shape);
     let (service_account, identity) = identity(cx, object);
     let state = WorkloadState {
@@ -218,6 +222,7 @@ fn content(
         proxy,
         named_ports,
         probes,
+        targets: BTreeSet::new(),
     }
 }
 

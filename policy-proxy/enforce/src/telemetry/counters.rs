@@ -182,7 +182,9 @@ impl Counters {
     /// Adds the labels of the route of `key`.
     pub(super) fn route_labels(&self, labels: &mut Labels, key: &CounterKey) {
         let route = self.route(key);
-        labels::route(labels, route, key.detail);
+        let is_exempt = matches!(key.detail, Detail::Exemption(_));
+        let exempt = self.authorization(key).filter(|_| is_exempt);
+        labels::route(labels, route, exempt.map(|authorization| &authorization.source));
         labels.push("http_route", self.labels.text(route));
     }
 

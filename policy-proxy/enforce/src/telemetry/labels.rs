@@ -1,6 +1,6 @@
 //! Labels as Linkerd's dashboards expect them (docs/spec/proxy.md 4.1).
 
-use super::key::{Caller, Detail, TlsClass};
+use super::key::{Caller, TlsClass};
 use policy_core::{Authorization, ObjectRef, Origin, Owner, Protocol, RateLimit, Route, Source};
 use policy_tls::metric::Labels;
 use std::net::IpAddr;
@@ -58,9 +58,9 @@ pub(super) fn parent(labels: &mut Labels, owner: &Owner, port: NonZeroU16) {
     labels.push("parent_port", port.to_string());
 }
 
-/// Adds the route labels. `detail` distinguishes a request permitted by an exemption from one of
-/// the default route.
-pub(super) fn route(labels: &mut Labels, route: Option<&Route>, detail: Detail) {
+/// Adds the route labels. `exempt` is the source of the exemption that permitted a request beside all routes:
+/// a probe, or an object that grants certain requests.
+pub(super) fn route(labels: &mut Labels, route: Option<&Route>, exempt: Option<&Source>) {
     let builtin = |name: &str| [String::new(), "default".to_owned(), name.to_owned()];
     let [group, kind, name] = match route.map(|route| &route.origin) {
         Some(origin @ (Origin::Objects(_) | Origin::Delegated(_) | Origin::Undelegated(_))) => {
@@ -74,9 +74,9 @@ pub(super) fn route(labels: &mut Labels, route: Option<&Route>, detail: Detail) 
         Some(Origin::Guard) => builtin("guard"),
         Some(Origin::Deny(reason)) => builtin(reason.as_str()),
         Some(Origin::Default) => builtin("default"),
-        None => match detail {
-            Detail::Exemption(_) => builtin("probe"),
-            Detail::Number(_) | Detail::Server(_) | Detail::Route(_) => builtin("default"),
+        None => match exempt {
+            Some(Source::Default(_)) => builtin("probe"),
+            Some(Source::Object(_)) | None => builtin("default"),
         },
     };
     labels.push("route_group", group);

@@ -22,6 +22,9 @@ pub(crate) fn object(kind: &str, namespace: &str, name: &str, spec: &str) -> Str
         "ReferenceGrant" => "gateway.networking.k8s.io/v1beta1",
         "GRPCRoute" => "gateway.networking.k8s.io/v1",
         "ExternalWorkload" => "workload.linkerd.io/v1beta1",
+        "TrafficTarget" => "access.smi-spec.io/v1alpha3",
+        "IdentityBinding" => "access.smi-spec.io/v1alpha4",
+        "HTTPRouteGroup" | "TCPRoute" => "specs.smi-spec.io/v1alpha4",
         _ => "policy.linkerd.io/v1alpha1",
     };
     format!(

@@ -569,6 +569,58 @@ fn workloads(n: &mut Namespaces<'_>) -> Vec<Case> {
     cases
 }
 
+/// The account that TrafficTargets grant to.
+const CART: Question<'static> =
+    ("203.0.113.1", Some("cart.shop.serviceaccount.identity.linkerd.cluster.local"), "/get");
+
+/// What SMI grants, in namespaces that are closed without it.
+fn smi(n: &mut Namespaces<'_>) -> Vec<Case> {
+    let target = |ns: &str, source: &str| {
+        let spec = format!(
+            "destination: {{kind: IdentityBinding, name: web}}, sources: [{{kind: ServiceAccount, \
+             name: {source}, namespace: shop}}], rules: [{{kind: HTTPRouteGroup, name: web}}, \
+             {{kind: TCPRoute, name: web}}]"
+        );
+        object("TrafficTarget", ns, "web", &spec)
+    };
+    let group = |ns: &str, path: &str| {
+        object("HTTPRouteGroup", ns, "web", &format!("matches: [{{name: a, pathRegex: '{path}'}}]"))
+    };
+    let tcp = |ns: &str, port: &str| {
+        object("TCPRoute", ns, "web", &format!("matches: {{ports: [{port}]}}"))
+    };
+    let binding = |ns: &str, account: &str| {
+        object("IdentityBinding", ns, "web", &format!("schemes: {{serviceAccount: {account}}}"))
+    };
+    type Text<'a> = &'a dyn Fn(&str, &str) -> String;
+    let kinds: [(Kind, Text<'_>, [&str; 3]); 4] = [
+        (Kind::TrafficTarget, &target, ["cart", "other", "Cart"]),
+        (Kind::SmiHttpRouteGroup, &group, ["/get", "/other", "/get("]),
+        (Kind::SmiTcpRoute, &tcp, ["8080", "81", "80800"]),
+        (Kind::IdentityBinding, &binding, ["default", "other", "Default"]),
+    ];
+    let mut cases = Vec::new();
+    for (kind, text, [granted, other, invalid]) in kinds {
+        for how in ["updated", "made invalid", "deleted"] {
+            let ns = n.annotated("config.linkerd.io/default-inbound-policy: deny");
+            let setup = [
+                pod(&ns, "web", "web", ""),
+                target(&ns, "cart"),
+                group(&ns, "/get"),
+                tcp(&ns, "8080"),
+                binding(&ns, "default"),
+            ];
+            let change = match how {
+                "updated" => Change::Apply(text(&ns, other)),
+                "made invalid" => Change::Apply(text(&ns, invalid)),
+                _ => Change::Delete(text(&ns, granted)),
+            };
+            cases.push(Case::new(kind, how, &ns, setup.concat(), change).asked(CART));
+        }
+    }
+    cases
+}
+
 fn cases(prefix: &str) -> (String, Vec<Case>) {
     let mut namespaces = Namespaces { prefix, count: 0, yaml: String::new() };
     let of = [
@@ -581,6 +633,7 @@ fn cases(prefix: &str) -> (String, Vec<Case>) {
         across_namespaces,
         workloads,
         trees,
+        smi,
     ];
     let cases: Vec<Case> = of.iter().flat_map(|of| of(&mut namespaces)).collect();
     // What permits nothing takes nothing away: a rate limit's requests are refused by number, effects

@@ -49,6 +49,7 @@ pub(crate) fn all(namespace: &str) -> Vec<Manifest> {
     all.extend(trees(namespace));
     all.extend(workloads(namespace));
     all.extend(requests(namespace));
+    all.extend(smi(namespace));
     all.extend(discovered(namespace));
     all
 }
@@ -221,5 +222,33 @@ fn requests(namespace: &str) -> Vec<Manifest> {
         ),
         of("TimeoutPolicy", "$SERVER, timeouts: {request: 10s}", ("10s", "2h")),
         of("HeaderRewritePolicy", "$SERVER, rules: [{clear: [x-a]}]", ("x-a", "host")),
+    ]
+}
+
+/// The kinds of SMI.
+fn smi(namespace: &str) -> Vec<Manifest> {
+    let of = |version: &str, kind: &str, spec: &str, change| {
+        let version = format!(
+            "{version}.smi-spec.io/{}",
+            if kind == "TrafficTarget" { "v1alpha3" } else { "v1alpha4" }
+        );
+        manifest(object(&version, kind, namespace, &format!("spec: {{{spec}}}")), Some(change))
+    };
+    vec![
+        of(
+            "access",
+            "TrafficTarget",
+            "destination: {kind: ServiceAccount, name: web}, rules: [{kind: TCPRoute, name: web}], \
+             sources: [{kind: ServiceAccount, name: cart, namespace: shop}]",
+            ("name: cart", "name: Cart"),
+        ),
+        of("specs", "HTTPRouteGroup", "matches: [{name: a, pathRegex: '/a.*'}]", ("/a.*", "/a(")),
+        of("specs", "TCPRoute", "matches: {ports: [8080]}", ("8080", "80800")),
+        of(
+            "access",
+            "IdentityBinding",
+            "schemes: {serviceAccount: web}",
+            ("Account: web", "Account: Web"),
+        ),
     ]
 }
