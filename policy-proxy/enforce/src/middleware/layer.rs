@@ -44,6 +44,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use policy_tls::peer::Peer;
 use routing::Routing;
+use std::any::Any;
 use std::num::NonZeroU16;
 use std::pin::Pin;
 use std::sync::{Arc, Once, OnceLock};
@@ -69,6 +70,8 @@ struct LayerState {
     whole_service: bool,
     /// Logs a tunnel that nothing would end once.
     unguarded: Arc<Once>,
+    /// What keeps the policies current.
+    source: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl LayerState {
@@ -103,6 +106,7 @@ impl PolicyLayer {
             recorder: None,
             whole_service: false,
             unguarded: Arc::new(Once::new()),
+            source: None,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -120,6 +124,12 @@ impl PolicyLayer {
     #[must_use]
     pub fn with_recorder(self, recorder: Arc<dyn Recorder>) -> Self {
         self.with(|state| state.recorder = Some(recorder))
+    }
+
+    /// Keeps `source`, which keeps the policies current, as long as the layer and its services live.
+    #[must_use]
+    pub fn keeping(self, source: Arc<dyn Any + Send + Sync>) -> Self {
+        self.with(|state| state.source = Some(source))
     }
 
     fn with(mut self, change: impl FnOnce(&mut LayerState)) -> Self {

@@ -235,8 +235,7 @@ fn clean(role: Role, head: &mut Parts, meshed: bool) -> Option<ConnectionOptions
             (head.headers.len() <= request_fields).then_some(options)
         }
         Role::Origin => {
-            headers::clean_reserved(&mut head.headers);
-            headers::join_cookies(&mut head.headers);
+            headers::clean_for_origin(&mut head.headers);
             Some(ConnectionOptions::default())
         }
     }

@@ -188,6 +188,13 @@ impl<R> PolicyBody<R> {
     }
 }
 
+/// An empty body: middleware around the layer answers with it (timeouts and CORS of tower-http).
+impl<R> Default for PolicyBody<R> {
+    fn default() -> Self {
+        Self::text(Bytes::new())
+    }
+}
+
 impl<R> std::fmt::Debug for PolicyBody<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PolicyBody").finish_non_exhaustive()
