@@ -96,10 +96,14 @@ pub use directory::DirectoryConfig;
 pub use error::EmbedError;
 pub use mesh_tls::MeshTls;
 pub use policies::Policies;
-pub use policy_core::WorkloadKey;
+pub use policy_core::{Denied, Identity, WorkloadKey};
 pub use policy_enforce::PolicyLayer;
-pub use policy_enforce::middleware::layer::{EndedByPolicy, PolicyBody, TunnelEnd, TunnelGuard};
-pub use policy_enforce::record::{AccessLog, Format, Recorder};
+pub use policy_enforce::middleware::PolicyService;
+pub use policy_enforce::middleware::layer::{
+    EndedByPolicy, PolicyBody, PolicyFuture, TunnelEnd, TunnelGuard,
+};
+pub use policy_enforce::record::{AccessLog, Format, Record, Recorder, RequestRecord, Verdict};
+pub use policy_enforce::respond::Exceeded;
 pub use policy_tls::identity::IdentityConfig;
 pub use policy_tls::peer::{Peer, PeerTls};
 pub use server::Server;

@@ -8,7 +8,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The policies of one workload, kept current until the last clone is dropped.
+/// The policies of one workload, kept current until the last clone is dropped, with its layers, their
+/// services, and its servers.
 #[derive(Clone, Debug)]
 pub struct Policies {
     store: PolicyStore,
@@ -61,7 +62,9 @@ impl Policies {
     /// # Errors
     /// [`EmbedError::Port`] for port 0.
     pub fn layer(&self, port: u16) -> Result<PolicyLayer, EmbedError> {
-        Ok(PolicyLayer::new(&self.store, number(port)?, &self.workload))
+        let layer = PolicyLayer::new(&self.store, number(port)?, &self.workload);
+        // Else the layer would go on with the policies of the moment, and no revocation would reach it.
+        Ok(layer.keeping(self.follower.clone()))
     }
 
     /// Returns a server behind the policy of `port`.

@@ -215,7 +215,18 @@ pub fn has_outer_blanks(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Removes the fields that only the proxy may set, for a server that is the application itself.
+/// Cleans a request's head for a server that is the application itself: hop-by-hop fields are its own.
+pub fn clean_for_origin(headers: &mut HeaderMap) {
+    let scan = scan_names(headers);
+    if scan.reserved {
+        remove_reserved(headers);
+    }
+    if scan.cookie {
+        join_cookies(headers);
+    }
+}
+
+/// Removes the fields that only the proxy may set.
 pub fn clean_reserved(headers: &mut HeaderMap) {
     if scan_names(headers).reserved {
         remove_reserved(headers);

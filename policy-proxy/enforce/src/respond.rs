@@ -220,7 +220,10 @@ fn http(answer: &Answer, wording: &Wording, format: &ResponseFormat) -> Response
         | Answer::BadBody
         | Answer::Upstream(_) => Bytes::new(),
     };
-    let length = HeaderValue::from(body.len());
+    let length = match body.len() {
+        0 => HeaderValue::from_static("0"),
+        length => HeaderValue::from(length),
+    };
     let text = (!body.is_empty()).then(|| HeaderValue::from_static("text/plain"));
     let mut response = Response::new(body);
     *response.status_mut() = wording.status;

@@ -23,9 +23,6 @@ pub(super) struct ConnectionEnforcer<'a>(pub(super) &'a Rc<HttpConnection>);
 
 impl Enforcer for ConnectionEnforcer<'_> {
     type Open = InflightGuard;
-    /// Nothing to compare: a worker reviews its connections on its own thread, where nothing runs
-    /// between the decision and the registration of the request.
-    type Changes = ();
 
     fn handle(&self) -> &PortHandle {
         &self.0.handle
@@ -76,14 +73,18 @@ impl Enforcer for ConnectionEnforcer<'_> {
         self.0.informed.insert(headers)
     }
 
-    fn changes(&self) {}
-
-    fn open(&self, (): (), permitted: PermittedRequest) -> InflightGuard {
+    /// There is nothing to compare: a worker reviews its connections on its own thread, where nothing runs
+    /// between the decision and the registration of the request.
+    fn open(&self, permitted: PermittedRequest) -> InflightGuard {
         self.0.register_request(permitted)
     }
 }
 
 impl OpenRequest for InflightGuard {
+    fn revoked(&mut self) -> Option<Denied> {
+        Self::revoked(self)
+    }
+
     fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
         Self::poll_revoked(self, cx)
     }

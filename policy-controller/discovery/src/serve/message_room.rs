@@ -18,7 +18,7 @@ use tonic::body::Body;
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Bytes of messages, as their streams hold memory for them, and of heads, of one client and in all. With what its connections hold
-/// unread, and their own state, a client has 16 MiB.
+/// unread (8 MiB) and their own state, a client has 24 MiB at most (`tests/held.rs`).
 const ROOM: CapacityBounds = CapacityBounds {
     total: 64 * 1024 * 1024,
     per_client: 4 * 1024 * 1024,

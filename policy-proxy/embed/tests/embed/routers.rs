@@ -7,9 +7,10 @@ use axum::extract::Path;
 use axum::routing::get;
 use http::Request;
 use http_body_util::BodyExt;
-use policy_embed::{Peer, PeerTls, PolicyLayer};
-use policy_testkit::Answer;
+use policy_embed::{Peer, PeerTls, PolicyBody, PolicyLayer};
+use policy_testkit::{Answer, soon};
 use std::sync::Arc;
+use std::time::Duration;
 use tower::ServiceExt;
 
 /// Asks a router by itself; the client has no identity.
@@ -69,6 +70,30 @@ async fn a_nested_router_is_decided_on_with_its_prefix() {
         assert_eq!(alone(&router, "/admin-service/x").await.0, 404, "no route of the policy");
         assert_eq!(alone(&router, "/open/inner/x").await, (200, "secret".to_owned()));
     }
+}
+
+/// The policies would stay what they were, and nothing would say so.
+#[tokio::test]
+async fn a_layer_whose_policies_were_dropped_learns_of_revocations() {
+    let folder = manifests();
+    let layer = policies(folder.path()).await.layer(8080).unwrap();
+    let router = Router::new().route("/open/x", get(|| async { "open" })).layer(layer);
+    assert_eq!(alone(&router, "/open/x").await, (200, "open".to_owned()));
+    std::fs::remove_file(folder.path().join("open.yaml")).unwrap();
+    soon(async {
+        while alone(&router, "/open/x").await.0 != 404 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+/// Middleware around the check answers with the default of its body (a timeout, CORS).
+#[tokio::test]
+async fn the_default_of_the_checks_body_is_empty() {
+    let body = PolicyBody::<Body>::default();
+    assert!(http_body::Body::is_end_stream(&body));
+    assert!(body.collect().await.unwrap().to_bytes().is_empty());
 }
 
 #[tokio::test]

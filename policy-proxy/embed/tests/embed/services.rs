@@ -6,15 +6,14 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use policy_core::Identity;
-use policy_embed::{Application, MeshTls};
+use policy_embed::{Application, Denied, Identity, MeshTls, Record, Recorder, Verdict};
 use policy_testkit::{Authority, http1_client, http2_client, soon};
 use policy_tls::identity::{Credentials, TlsIdentity, anonymous_client};
 use rustls::pki_types::ServerName;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -225,4 +224,32 @@ async fn a_probe_over_the_applications_own_tls_passes_from_the_node() {
     assert_eq!(ask(kubelet).await, 200);
     assert_eq!(ask(ServerName::try_from(NAME).unwrap()).await, 404);
     assert_eq!(status(address, "/ready").await, 404, "nor is plaintext");
+}
+
+/// The decisions of a server, by the names of this crate alone.
+#[derive(Default)]
+struct Decided(Mutex<Vec<(String, Verdict)>>);
+
+impl Recorder for Decided {
+    fn record(&self, record: &Record<'_>) {
+        let target = record.request.as_ref().map_or("", |request| request.target);
+        self.0.lock().unwrap().push((target.to_owned(), record.verdict));
+    }
+}
+
+#[tokio::test]
+async fn an_application_records_the_decisions_of_its_server() {
+    let folder = manifests();
+    let (listener, address) = listener().await;
+    let decided = Arc::<Decided>::default();
+    let server = policies(folder.path()).await.server(8080).unwrap().recorder(decided.clone());
+    let router = Router::new().fallback(async || "here");
+    tokio::spawn(server.serve(listener, router));
+    assert_eq!(status(address, "/open/x").await, 200);
+    assert_eq!(status(address, "/admin/x").await, 403);
+    let expected = [
+        ("/open/x".to_owned(), Verdict::Allowed),
+        ("/admin/x".to_owned(), Verdict::Denied(Denied::Unauthorized)),
+    ];
+    assert_eq!(*decided.0.lock().unwrap(), expected);
 }

@@ -44,12 +44,12 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use policy_tls::peer::Peer;
 use routing::Routing;
+use std::any::Any;
 use std::num::NonZeroU16;
 use std::pin::Pin;
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio_stream::wrappers::WatchStream;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -70,6 +70,8 @@ struct LayerState {
     whole_service: bool,
     /// Logs a tunnel that nothing would end once.
     unguarded: Arc<Once>,
+    /// What keeps the policies current.
+    source: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl LayerState {
@@ -88,8 +90,8 @@ impl LayerState {
 pub struct PolicyService<S> {
     inner: S,
     shared: Arc<LayerState>,
-    /// The peer of the last request, and the authorizer of its connection.
-    last_peer: Option<(Arc<Peer>, Authorizer)>,
+    /// The connection of the last request, and its authorizer.
+    last: Option<(Arc<LayerConnection>, Authorizer)>,
 }
 
 impl PolicyLayer {
@@ -104,6 +106,7 @@ impl PolicyLayer {
             recorder: None,
             whole_service: false,
             unguarded: Arc::new(Once::new()),
+            source: None,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -123,6 +126,12 @@ impl PolicyLayer {
         self.with(|state| state.recorder = Some(recorder))
     }
 
+    /// Keeps `source`, which keeps the policies current, as long as the layer and its services live.
+    #[must_use]
+    pub fn keeping(self, source: Arc<dyn Any + Send + Sync>) -> Self {
+        self.with(|state| state.source = Some(source))
+    }
+
     fn with(mut self, change: impl FnOnce(&mut LayerState)) -> Self {
         change(Arc::make_mut(&mut self.shared));
         self
@@ -139,13 +148,13 @@ impl<S> Layer<S> for PolicyLayer {
     type Service = PolicyService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        PolicyService { inner, shared: Arc::clone(&self.shared), last_peer: None }
+        PolicyService { inner, shared: Arc::clone(&self.shared), last: None }
     }
 }
 
 impl<S: Clone> Clone for PolicyService<S> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared), last_peer: None }
+        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared), last: None }
     }
 }
 
@@ -171,58 +180,79 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut head, body) = request.into_parts();
-        let peer = head.extensions.get::<Arc<Peer>>().cloned();
-        let connection = LayerConnection { shared: Arc::clone(&self.shared), peer };
+        let known = match head.extensions.get::<Arc<Peer>>() {
+            Some(peer) => Some(connection(&mut self.last, &self.shared, peer)),
+            None => None,
+        };
         let routing = Routing::begin(self.shared.whole_service, &mut head);
-        let mut authorizer = connection.peer.as_ref().map(|peer| self.authorizer(peer));
+        let (connection, mut authorizer) = known.unzip();
         if let Some(authorizer) = &mut authorizer {
             authorizer.accept(routing.targets());
         }
-        match pipeline::admit(&connection, authorizer, &mut head) {
+        let enforcer = LayerEnforcer { shared: &self.shared, connection };
+        match pipeline::admit(&enforcer, authorizer, &mut head) {
             Admission::Refused(refused) => PolicyFuture::refused(refused),
             Admission::Admitted(admitted) => {
                 routing.end(&mut head);
                 let guard = tunnel::guard(&mut head);
+                let connection = connection.cloned();
                 let inner = self.inner.call(Request::from_parts(head, body));
-                let open = Some(Box::new(Permitted { connection, admitted, guard }));
+                let open = Some(Permitted { connection, admitted, guard });
                 PolicyFuture { state: FutureState::Open { inner, open } }
             }
         }
     }
 }
 
-impl<S> PolicyService<S> {
-    /// Returns the authorizer of the peer's connection; creates one for a new peer.
-    fn authorizer(&mut self, peer: &Arc<Peer>) -> &mut Authorizer {
-        let telemetry = &self.shared.telemetry;
-        let fresh =
-            || (Arc::clone(peer), Authorizer::new(telemetry.caller(&peer.as_tls()), WORKER));
-        if self.last_peer.as_ref().is_some_and(|(last_peer, _)| !Arc::ptr_eq(last_peer, peer)) {
-            self.last_peer = None;
-        }
-        let (_, authorizer) = self.last_peer.get_or_insert_with(fresh);
-        authorizer
+/// Returns the connection of `peer` and its authorizer. A service remembers those of its last request.
+fn connection<'a>(
+    last: &'a mut Option<(Arc<LayerConnection>, Authorizer)>,
+    shared: &Arc<LayerState>,
+    peer: &Arc<Peer>,
+) -> (&'a Arc<LayerConnection>, &'a mut Authorizer) {
+    if last.as_ref().is_some_and(|(last, _)| !Arc::ptr_eq(&last.peer, peer)) {
+        *last = None;
     }
+    let (connection, authorizer) = last.get_or_insert_with(|| {
+        let (shared, peer) = (Arc::clone(shared), Arc::clone(peer));
+        let authorizer = Authorizer::new(shared.telemetry.caller(&peer.as_tls()), WORKER);
+        let connection = LayerConnection { shared, peer, informed: OnceLock::new() };
+        (Arc::new(connection), authorizer)
+    });
+    (&*connection, authorizer)
 }
 
 /// A permitted request while the server is asked.
 struct Permitted {
-    connection: LayerConnection,
-    admitted: AdmittedRequest<Watch>,
+    connection: Option<Arc<LayerConnection>>,
+    admitted: AdmittedRequest<Box<Watch>>,
     /// Present if the request asks for an upgrade.
     guard: Option<TunnelGuard>,
 }
 
-/// The connection of a request.
+/// A client's connection.
 struct LayerConnection {
     shared: Arc<LayerState>,
-    /// `None` if the server does not identify the client.
-    peer: Option<Arc<Peer>>,
+    peer: Arc<Peer>,
+    /// Written once for all its requests, at the first that the server learns its client of.
+    informed: OnceLock<ClientHeaders>,
 }
 
-impl Enforcer for LayerConnection {
-    type Open = Watch;
-    type Changes = WatchStream<u64>;
+impl LayerConnection {
+    fn enforcer(self: &Arc<Self>) -> LayerEnforcer<'_> {
+        LayerEnforcer { shared: &self.shared, connection: Some(self) }
+    }
+}
+
+/// The connection of a request, as the steps see it.
+struct LayerEnforcer<'a> {
+    shared: &'a LayerState,
+    /// `None` if the server does not identify the client.
+    connection: Option<&'a Arc<LayerConnection>>,
+}
+
+impl Enforcer for LayerEnforcer<'_> {
+    type Open = Box<Watch>;
 
     fn handle(&self) -> &PortHandle {
         &self.shared.handle
@@ -237,7 +267,7 @@ impl Enforcer for LayerConnection {
     }
 
     fn peer(&self) -> Option<&Peer> {
-        self.peer.as_deref()
+        self.connection.map(|connection| &*connection.peer)
     }
 
     fn role(&self) -> Role {
@@ -268,19 +298,15 @@ impl Enforcer for LayerConnection {
 
     fn inform(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
         // The server is the application itself, and no hop on the way to it.
-        self.peer.as_ref().map_or(Ok(()), |peer| ClientHeaders::new(peer, None).insert(headers))
+        self.connection.map_or(Ok(()), |connection| {
+            let informed =
+                connection.informed.get_or_init(|| ClientHeaders::new(&connection.peer, None));
+            informed.insert(headers)
+        })
     }
 
-    fn changes(&self) -> WatchStream<u64> {
-        WatchStream::from_changes(self.shared.handle.changed())
-    }
-
-    fn open(&self, changed: WatchStream<u64>, permitted: PermittedRequest) -> Watch {
-        let PermittedRequest { snapshot, permit: _, policy, exchange } = permitted;
-        let (handle, peer) = (self.shared.handle.clone(), self.peer.clone());
-        let notices = Arc::clone(&self.shared.notices);
-        let counted = Some((exchange, policy));
-        Watch { handle, peer, notices, snapshot, changed, counted, last_frame: None }
+    fn open(&self, permitted: PermittedRequest) -> Box<Watch> {
+        Box::new(Watch::new(self.connection.cloned(), permitted))
     }
 }
 
@@ -299,7 +325,7 @@ pin_project! {
         Open {
             #[pin]
             inner: F,
-            open: Option<Box<Permitted>>,
+            open: Option<Permitted>,
         },
         Refused { response: Option<Response<Bytes>> },
     }
@@ -332,27 +358,29 @@ where
                 return Poll::Ready(Ok(response.map(PolicyBody::text)));
             }
         };
-        let Some(permitted) = open.as_deref_mut() else { return Poll::Pending };
+        let Some(permitted) = open else { return Poll::Pending };
         let Permitted { connection, admitted, guard } = permitted;
         let answered = ready!(admitted.request.poll_answer(cx, |cx| inner.poll(cx)));
+        let Some(connection) = connection else { return Poll::Pending };
+        let enforcer = connection.enforcer();
         let mut response = match answered {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Poll::Ready(Err(error)),
             Err(answer) => {
-                return local_response(admitted.refuse(connection, answer, Duration::ZERO));
+                return local_response(admitted.refuse(&enforcer, answer, Duration::ZERO));
             }
         };
         if !tunnel::may_pass(&response, guard.as_ref()) {
             connection.shared.unguarded();
             let answer = Answer::Upstream(Fault::Response(ResponseFault::Unguarded));
-            return local_response(admitted.refuse(connection, answer, Duration::ZERO));
+            return local_response(admitted.refuse(&enforcer, answer, Duration::ZERO));
         }
-        if let Some(refused) = admitted.pass(connection, &mut response, Duration::ZERO) {
+        if let Some(refused) = admitted.pass(&enforcer, &mut response, Duration::ZERO) {
             return local_response(refused);
         }
         let format = admitted.format();
         let Some(permitted) = open.take() else { return Poll::Pending };
-        let Permitted { admitted, guard, .. } = *permitted;
+        let Permitted { admitted, guard, .. } = permitted;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS
             && let Some(guard) = guard
         {
@@ -360,7 +388,7 @@ where
             tunnel::follow(admitted.request.into_switched().0, guard);
             return Poll::Ready(Ok(response.map(|inner| PolicyBody::open(inner, None, format))));
         }
-        let watch = Some(Box::new(admitted.request));
+        let watch = Some(admitted.request);
         Poll::Ready(Ok(response.map(|inner| PolicyBody::open(inner, watch, format))))
     }
 }

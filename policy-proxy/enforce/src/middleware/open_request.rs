@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 
 /// An open request: it is decided on again whenever the policy changes.
 pub trait OpenRequest {
+    /// Returns the reason if permission was revoked by now. Wakes nobody: an application that answers at
+    /// once needs no subscription to changes of policy.
+    fn revoked(&mut self) -> Option<Denied>;
+
     /// Returns the reason if permission was revoked. Else wakes `cx` when it is.
     fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied>;
 
@@ -68,14 +72,34 @@ impl<O: OpenRequest> TimedRequest<O> {
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, Answer>> {
-        if let Some(reason) = self.open.poll_revoked(cx) {
+        if let Some(reason) = self.open.revoked() {
             return Poll::Ready(Err(Answer::Denied(reason)));
         }
         let late = self.poll_timeout(cx);
-        match (poll(cx), late) {
-            (Poll::Ready(answer), _) => Poll::Ready(Ok(answer)),
-            (Poll::Pending, Some(late)) => Poll::Ready(Err(late)),
-            (Poll::Pending, None) => Poll::Pending,
+        if let Poll::Ready(answer) = poll(cx) {
+            return Poll::Ready(Ok(answer));
+        }
+        let revoked = self.open.poll_revoked(cx).map(Answer::Denied);
+        revoked.or(late).map_or(Poll::Pending, |answer| Poll::Ready(Err(answer)))
+    }
+
+    /// Polls the application for a part of its response. `Err`: the request has to end before any
+    /// part.
+    pub fn poll_part<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, Answer>> {
+        let ended = self.open.revoked().map(Answer::Denied);
+        if let Some(answer) = ended.or_else(|| self.poll_timeout(cx)) {
+            return Poll::Ready(Err(answer));
+        }
+        match poll(cx) {
+            Poll::Ready(part) => Poll::Ready(Ok(part)),
+            Poll::Pending => match self.open.poll_revoked(cx) {
+                Some(reason) => Poll::Ready(Err(Answer::Denied(reason))),
+                None => Poll::Pending,
+            },
         }
     }
 

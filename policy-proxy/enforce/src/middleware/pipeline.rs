@@ -31,9 +31,6 @@ use std::time::{Duration, Instant, SystemTime};
 pub trait Enforcer {
     /// The state of a permitted request while it is open.
     type Open: OpenRequest;
-    /// A subscription to policy changes. Created before the policy is read, so that no change is
-    /// missed; `()` if nothing can run in between.
-    type Changes;
 
     /// Returns the port whose policy decides.
     fn handle(&self) -> &PortHandle;
@@ -71,11 +68,9 @@ pub trait Enforcer {
     /// The map has no space for more headers.
     fn inform(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached>;
 
-    /// Subscribes to policy changes.
-    fn changes(&self) -> Self::Changes;
-
-    /// Creates the state of a permitted request.
-    fn open(&self, changes: Self::Changes, permitted: PermittedRequest) -> Self::Open;
+    /// Creates the state of a permitted request. The policy may have changed since it was read: the state
+    /// compares the policy of the decision with the one in force, where anything can run in between.
+    fn open(&self, permitted: PermittedRequest) -> Self::Open;
 }
 
 /// The role of an [`Enforcer`].
@@ -158,8 +153,7 @@ struct RequestContext {
 /// 2. The head is checked against its limits and cleaned.
 /// 3. The authorizer decides.
 /// 4. The headers about the client are added.
-/// 5. The request is counted and registered. Nothing is awaited between the decision and this, so
-///    that no policy change is missed.
+/// 5. The request is counted and registered. Nothing is awaited between the decision and this.
 ///
 /// # Errors
 /// The response in the application's place.
@@ -183,7 +177,6 @@ pub fn admit<E: Enforcer>(
     if options.orig_proto == Some(Version::HTTP_11) && !headers::names_host(head) {
         return Admission::Refused(context.refuse_noticed(enforcer, head, &missing_host()));
     }
-    let changes = enforcer.changes();
     let outcome = {
         let live = enforcer.handle().live();
         authorizer.authorize(&live, peer, head, started)
@@ -215,7 +208,7 @@ pub fn admit<E: Enforcer>(
         exchange.observe(&timeouts.policy);
     }
     let permitted = PermittedRequest { snapshot, permit, policy: Arc::clone(&policy), exchange };
-    let open = enforcer.open(changes, permitted);
+    let open = enforcer.open(permitted);
     let timer = plan.timeouts.and_then(|timeouts| Timer::start(started, *timeouts));
     let request = TimedRequest::new(open, timer);
     let changes_response = plan.response;
@@ -242,8 +235,7 @@ fn clean(role: Role, head: &mut Parts, meshed: bool) -> Option<ConnectionOptions
             (head.headers.len() <= request_fields).then_some(options)
         }
         Role::Origin => {
-            headers::clean_reserved(&mut head.headers);
-            headers::join_cookies(&mut head.headers);
+            headers::clean_for_origin(&mut head.headers);
             Some(ConnectionOptions::default())
         }
     }

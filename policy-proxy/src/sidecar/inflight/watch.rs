@@ -78,6 +78,13 @@ impl InflightGuard {
         if self.upload { open.lost_upload.poll(cx) } else { open.lost.poll(cx) }
     }
 
+    /// The reason of the lost permission, if it is lost by now.
+    pub(in crate::sidecar) fn revoked(&self) -> Option<Denied> {
+        let open = self.connection.inflight.borrow();
+        let open = open.get(self.key)?;
+        if self.upload { open.lost_upload.get() } else { open.lost.get() }
+    }
+
     /// The id of the record of the lost permission.
     pub(in crate::sidecar) fn refusal(&self) -> Option<DecisionId> {
         self.connection.inflight.borrow().get(self.key)?.refusal

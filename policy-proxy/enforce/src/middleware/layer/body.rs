@@ -1,18 +1,18 @@
 //! The response body that the layer watches.
 
+use super::LayerConnection;
 use crate::middleware::exchange::Exchange;
-use crate::middleware::pipeline::{OpenRequest, TimedRequest};
+use crate::middleware::pipeline::{OpenRequest, PermittedRequest, TimedRequest};
 use crate::middleware::timer::Progress;
-use crate::record::{DecisionInfo, Notices, RequestLine};
+use crate::record::{DecisionInfo, RequestLine};
 use crate::request_snapshot::RequestSnapshot;
 use crate::respond::{self, Answer, Exceeded, Fault, ResponseFormat};
-use crate::store::{ActivePolicy, PortHandle};
+use crate::store::ActivePolicy;
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use policy_core::{DecisionId, Denial, Denied};
-use policy_tls::peer::Peer;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -36,28 +36,57 @@ pub enum EndedByPolicy {
 
 /// Decides on an open request again whenever the policy changes.
 pub(super) struct Watch {
-    pub(super) handle: PortHandle,
-    pub(super) peer: Option<Arc<Peer>>,
-    pub(super) notices: Arc<Notices>,
-    pub(super) snapshot: Box<RequestSnapshot>,
-    pub(super) changed: WatchStream<u64>,
+    connection: Option<Arc<LayerConnection>>,
+    snapshot: Box<RequestSnapshot>,
+    /// The generation of the policy that last permitted the request.
+    generation: u64,
+    /// Wakes the request when the policy changes. Absent until the application is waited for.
+    changed: Option<WatchStream<u64>>,
     /// The exchange and the policy that counts it. `None` after the response began, because a long
     /// response would keep that policy alive.
-    pub(super) counted: Option<(Exchange, Arc<ActivePolicy>)>,
+    counted: Option<(Exchange, Arc<ActivePolicy>)>,
     /// The last frame of the response, or its head, where time without one is bounded.
-    pub(super) last_frame: Option<Instant>,
+    last_frame: Option<Instant>,
 }
 
-impl OpenRequest for Watch {
-    fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
-        while let Poll::Ready(Some(_)) = Pin::new(&mut self.changed).poll_next(cx) {
-            let peer = self.peer.as_ref();
-            if peer.is_none_or(|peer| self.snapshot.review(&self.handle.live(), peer).is_err()) {
+impl OpenRequest for Box<Watch> {
+    fn revoked(&mut self) -> Option<Denied> {
+        let Some(connection) = &self.connection else { return Some(Denied::Revoked) };
+        let live = connection.shared.handle.live();
+        let policy = live.in_force().ok();
+        if policy.is_some_and(|policy| policy.generation == self.generation) {
+            return None;
+        }
+        match (self.snapshot.review(&live, &connection.peer), policy) {
+            (Ok(_), Some(policy)) => {
+                self.generation = policy.generation;
+                None
+            }
+            (Ok(_) | Err(_), _) => {
+                drop(live);
                 self.notice();
-                return Some(Denied::Revoked);
+                Some(Denied::Revoked)
             }
         }
-        None
+    }
+
+    fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
+        loop {
+            if self.changed.is_none()
+                && let Some(connection) = &self.connection
+            {
+                // Before the policy is compared, so that no change is missed.
+                let changes = connection.shared.handle.changed();
+                self.changed = Some(WatchStream::from_changes(changes));
+            }
+            if let Some(reason) = self.revoked() {
+                return Some(reason);
+            }
+            let changed = self.changed.as_mut().map(|changed| Pin::new(changed).poll_next(cx));
+            if !matches!(changed, Some(Poll::Ready(Some(_)))) {
+                return None;
+            }
+        }
     }
 
     /// The layer keeps no record: no tool can ask it.
@@ -88,6 +117,16 @@ impl OpenRequest for Watch {
 }
 
 impl Watch {
+    pub(super) fn new(
+        connection: Option<Arc<LayerConnection>>,
+        permitted: PermittedRequest,
+    ) -> Self {
+        let PermittedRequest { snapshot, permit: _, policy, exchange } = permitted;
+        let generation = policy.generation;
+        let counted = Some((exchange, policy));
+        Self { connection, snapshot, generation, changed: None, counted, last_frame: None }
+    }
+
     /// Records a frame of the response.
     fn touch(&mut self) {
         if let Some(at) = &mut self.last_frame {
@@ -97,13 +136,14 @@ impl Watch {
 
     /// Logs that the request's permission was revoked.
     fn notice(&self) {
-        let Some(peer) = &self.peer else { return };
-        let (at, port) = (SystemTime::now(), self.handle.port());
+        let Some(connection) = &self.connection else { return };
+        let LayerConnection { shared, peer, informed: _ } = &**connection;
+        let (at, port) = (SystemTime::now(), shared.handle.port());
         let decision = Err(Denial { reason: Denied::Revoked, route: None });
         let (method, path) = (self.snapshot.method(), self.snapshot.target());
         let line = RequestLine { method, host: self.snapshot.authority(), path, canonical: false };
         let mut decided = DecisionInfo { at, port, peer, policy: None, decision, id: None };
-        self.notices.log(&mut decided, Some(line), Instant::now());
+        shared.notices.log(&mut decided, Some(line), Instant::now());
     }
 }
 
@@ -125,7 +165,7 @@ pin_project! {
             #[pin]
             inner: R,
             // `None` once the body has ended.
-            watch: Option<Box<TimedRequest<Watch>>>,
+            watch: Option<TimedRequest<Box<Watch>>>,
             format: ResponseFormat,
         },
         Text { text: Bytes },
@@ -136,7 +176,7 @@ impl<R> PolicyBody<R> {
     /// Creates the server's body, watched by `watch`.
     pub(super) fn open(
         inner: R,
-        watch: Option<Box<TimedRequest<Watch>>>,
+        watch: Option<TimedRequest<Box<Watch>>>,
         format: ResponseFormat,
     ) -> Self {
         Self { state: BodyState::Inner { inner, watch, format } }
@@ -145,6 +185,13 @@ impl<R> PolicyBody<R> {
     /// Creates a local body.
     pub(super) fn text(text: Bytes) -> Self {
         Self { state: BodyState::Text { text } }
+    }
+}
+
+/// An empty body: middleware around the layer answers with it (timeouts and CORS of tower-http).
+impl<R> Default for PolicyBody<R> {
+    fn default() -> Self {
+        Self::text(Bytes::new())
     }
 }
 
@@ -173,10 +220,9 @@ where
             }
             BodyProjection::Inner { inner, watch, format } => {
                 let Some(open) = watch else { return Poll::Ready(None) };
-                match open.poll_end(cx) {
-                    Some(answer) => (answer, *format),
-                    None => {
-                        let frame = ready!(inner.poll_frame(cx));
+                match ready!(open.poll_part(cx, |cx| inner.poll_frame(cx))) {
+                    Err(answer) => (answer, *format),
+                    Ok(frame) => {
                         open.open.touch();
                         if frame.is_none() {
                             *watch = None;

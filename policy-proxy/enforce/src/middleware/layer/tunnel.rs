@@ -83,7 +83,7 @@ pub(super) fn may_pass<R>(response: &Response<R>, guard: Option<&TunnelGuard>) -
 }
 
 /// Ends the tunnel of a request when its permission is revoked.
-pub(super) fn follow(mut request: Watch, guard: TunnelGuard) {
+pub(super) fn follow(mut request: Box<Watch>, guard: TunnelGuard) {
     tokio::spawn(async move {
         let revoked = poll_fn(|cx| match request.poll_revoked(cx) {
             Some(reason) => std::task::Poll::Ready(reason),
