@@ -8,7 +8,7 @@ use crate::annotation::{
 use crate::field::join_key;
 use crate::kind::Kind;
 use crate::object::FieldError;
-use crate::other_workload::TEMPLATE;
+use crate::other_workload::{TEMPLATE, template_place};
 use policy_core::suggest::nearest_within;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub fn unread_annotations(kind: Option<Kind>, object: &Value) -> Vec<UnreadAnnot
     let template = match kind {
         Some(Kind::CronJob) => Some("/spec/jobTemplate/spec/template"),
         Some(kind) => kind.makes_pods().then_some(TEMPLATE),
-        None => Some(TEMPLATE),
+        None => template_place(object).or(Some(TEMPLATE)),
     };
     let template = template.map(|place| format!("{place}/metadata"));
     if let Some((place, metadata)) =

@@ -2,12 +2,15 @@
 
 use crate::report::SourceLine;
 use policy_crds::document::{self, Document};
-use policy_crds::{join_index, join_key, nearest, quote};
+use policy_crds::{join_index, join_key, nearest_within, quote};
 use serde_json::Value;
 use std::sync::Arc;
 
 /// Lists inside lists of objects that are followed.
 const MAX_LIST_DEPTH: usize = 4;
+
+/// Most letters in which a misspelling of a field differs.
+const MAX_EDITS: usize = 2;
 
 /// A file that is imported: YAML, of several documents, or JSON.
 #[derive(Debug)]
@@ -214,12 +217,27 @@ impl<'a> SourceNode<'a> {
     pub(crate) fn unknown(&self, known: &[&str]) -> Option<(Self, String)> {
         let Value::Object(map) = self.value else { return None };
         let key = map.keys().find(|key| !known.contains(&key.as_str()))?;
-        let meant = match nearest(key, known) {
+        // `notPaths` is no misspelling of `paths`.
+        let meant = match nearest_within(key, known, MAX_EDITS) {
             Some(meant) => format!("is unknown, did you mean {}?", quote(meant)),
             None => "is not translated".to_owned(),
         };
         let node = self.get(key).unwrap_or_else(|| self.clone());
         Some((node, format!("{} {meant}", quote(key))))
+    }
+
+    /// What is said of the first key of a mapping that its format does not have, or else of the first of
+    /// `others`, which the format has besides `known`.
+    pub(crate) fn untranslated(&self, known: &[&str], others: &[&str]) -> Option<String> {
+        let Value::Object(map) = self.value else { return None };
+        let all: Vec<&str> = known.iter().chain(others).copied().collect();
+        if let Some(key) = map.keys().find(|key| !all.contains(&key.as_str())) {
+            let meant = nearest_within(key, &all, MAX_EDITS);
+            let meant = meant.map(|meant| format!(", did you mean {}?", quote(meant)));
+            return Some(format!("{} is unknown{}", quote(key), meant.unwrap_or_default()));
+        }
+        let key = map.keys().find(|key| !known.contains(&key.as_str()))?;
+        Some(format!("{} is not translated", quote(key)))
     }
 
     /// The root of its document.

@@ -571,6 +571,43 @@ fn principals_of_another_trust_domain_are_not_accounts_of_this_cluster() {
     holds(&own, HTTP, &[("GET /", CART, true), ("GET /", BANK, false)]);
 }
 
+/// Istio takes `cluster.local` for the mesh's own trust domain, whatever it is called.
+#[test]
+fn cluster_local_is_the_own_trust_domain_whatever_it_is_called() {
+    let mesh = IstioMesh { trust_domain: "mesh.example", ..IstioMesh::default() };
+    for principal in ["cluster.local/ns/shop/sa/cart", "cluster.local/ns/shop/*"] {
+        let rules =
+            format!("{{rules: [{{from: [{{source: {{principals: [\"{principal}\"]}}}}]}}]}}");
+        let sources = files(&[&authorization("own", &rules), WEB, NAMESPACE]);
+        let found = policy_import::istio(&sources, None, &mesh).unwrap();
+        let own = World::new(&[WEB, &found.yaml()]);
+        holds(&own, HTTP, &[("GET /", CART, true), ("GET /", BANK, false)]);
+    }
+}
+
+#[test]
+fn a_field_that_istio_has_is_no_misspelling_of_another() {
+    let note = |rules: &str| {
+        let rules = format!("{{rules: [{rules}]}}");
+        let (_, found) = world(istio, &authorization("odd", &rules), WEB);
+        let row = found.rows.iter().find(|row| row.subject == "AuthorizationPolicy odd rule 1");
+        row.unwrap().note.clone()
+    };
+    for (rule, expected) in [
+        ("{to: [{operation: {notPaths: [/a]}}]}", "`notPaths` is not translated"),
+        ("{from: [{source: {notPrincipals: [a]}}]}", "`notPrincipals` is not translated"),
+        ("{from: [{source: {notPrincipals: [a], paths: [/a]}}]}", "`paths` is unknown"),
+        (
+            "{from: [{source: {namespace: [a]}}]}",
+            "`namespace` is unknown, did you mean `namespaces`?",
+        ),
+        ("{when: [{key: a, values: [b]}]}", "`when` is not translated"),
+    ] {
+        let note = note(rule);
+        assert_eq!(note.split_once("; ").map_or(&*note, |(first, _)| first), expected, "{rule}");
+    }
+}
+
 #[test]
 fn a_denial_at_a_target_that_may_be_a_waypoint_withholds() {
     let at = |kind: &str| {

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use policy_crds::unknown::{StatedFields, UnknownField};
-use policy_crds::{Kind, TEMPLATE, has_containers};
+use policy_crds::{Kind, template_place};
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
@@ -80,8 +80,10 @@ pub(super) fn unknown_fields(kind: Option<Kind>, object: &Value) -> Vec<UnknownF
         return walk(kind, object, "");
     }
     let mut found = unknown_in_metadata(kind, object);
-    if let Some(template) = object.pointer(TEMPLATE).filter(|template| has_containers(template)) {
-        found.extend(walk::<core::PodTemplateSpec>(None, template, "spec.template"));
+    let template = template_place(object).and_then(|place| Some((place, object.pointer(place)?)));
+    if let Some((place, template)) = template {
+        let path = place.trim_start_matches('/').replace('/', ".");
+        found.extend(walk::<core::PodTemplateSpec>(None, template, &path));
     }
     found
 }
@@ -107,6 +109,22 @@ fn walk<T: DeserializeOwned>(kind: Option<Kind>, value: &Value, path: &str) -> V
     // An object of other types is refused by the API server, with a better message.
     let _ = T::deserialize(walker);
     found.into_inner()
+}
+
+/// Returns an unknown field with what was meant, where annotations or labels stand beside the `metadata` or the
+/// `template` that they belong to.
+fn of_metadata(unknown: UnknownField, known: &[&str]) -> UnknownField {
+    let name = ["annotations", "labels"].into_iter().find(|name| {
+        let before = unknown.field.strip_suffix(name);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    });
+    let place = ["metadata", "template"].into_iter().find(|place| known.contains(place));
+    let near = match (name, place) {
+        (Some(name), Some("template")) => Some(format!("template.metadata.{name}")),
+        (Some(name), Some(place)) => Some(format!("{place}.{name}")),
+        (Some(_), None) | (None, _) => None,
+    };
+    UnknownField { near: unknown.near.or(near), ..unknown }
 }
 
 /// A value, and where it is.
@@ -154,7 +172,8 @@ impl<'de> Deserializer<'de> for Walker<'de> {
             let newer =
                 NEWER.iter().filter_map(|newer| newer.strip_prefix(name)?.strip_prefix('.'));
             let known: Vec<&str> = fields.iter().copied().chain(newer).collect();
-            self.found.borrow_mut().extend(self.mapping(stated).unknown(&known));
+            let unknown = self.mapping(stated).unknown(&known).into_iter();
+            self.found.borrow_mut().extend(unknown.map(|field| of_metadata(field, &known)));
         }
         self.deserialize_any(visitor)
     }

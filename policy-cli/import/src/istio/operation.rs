@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The fields that are translated.
 const FIELDS: &[&str] = &["ports", "methods", "paths", "hosts"];
 
+/// The other fields of an operation.
+const OTHERS: &[&str] = &["notPorts", "notMethods", "notPaths", "notHosts"];
+
 /// The ports and the requests of an operation; absent: every one.
 pub(super) type IstioOperation = (Option<Vec<PortChoice>>, Option<Vec<RequestCondition>>);
 
@@ -29,7 +32,7 @@ pub(super) fn operation(
     effect: RuleEffect,
 ) -> Result<Result<IstioOperation, String>, String> {
     node.entries()?;
-    if let Some((_, message)) = node.unknown(FIELDS) {
+    if let Some(message) = node.untranslated(FIELDS, OTHERS) {
         return Ok(Err(message));
     }
     let mut ports = Vec::new();

@@ -79,7 +79,7 @@ fn allow(
     policies: &mut MeshPolicies,
 ) -> Result<Result<(), String>, String> {
     rule.entries()?;
-    if let Some((_, message)) = rule.unknown(&["from", "to"]) {
+    if let Some(message) = rule.untranslated(&["from", "to"], &["when"]) {
         return Ok(Err(message));
     }
     let mut senders = Vec::new();
@@ -152,7 +152,7 @@ fn deny(
     policies: &mut MeshPolicies,
 ) -> Result<(), String> {
     rule.entries()?;
-    if let Some((_, message)) = rule.unknown(&["from", "to"]) {
+    if let Some(message) = rule.untranslated(&["from", "to"], &["when"]) {
         lost(policies, row, &format!("{message}: denied under any condition"));
     }
     let mut senders = Vec::new();

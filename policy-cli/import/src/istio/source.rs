@@ -7,6 +7,20 @@ use policy_crds::quote;
 /// The fields that are translated.
 const FIELDS: &[&str] = &["principals", "namespaces", "ipBlocks", "notIpBlocks"];
 
+/// The other fields of a source.
+const OTHERS: &[&str] = &[
+    "notPrincipals",
+    "requestPrincipals",
+    "notRequestPrincipals",
+    "notNamespaces",
+    "serviceAccounts",
+    "notServiceAccounts",
+    "trustDomains",
+    "notTrustDomains",
+    "remoteIpBlocks",
+    "notRemoteIpBlocks",
+];
+
 /// The clients of a source, all of whose fields must hold; or why they cannot be said.
 ///
 /// # Errors
@@ -16,7 +30,7 @@ pub(super) fn clients(
     trust_domain: &str,
 ) -> Result<Result<ClientCondition, String>, String> {
     source.entries()?;
-    if let Some((_, message)) = source.unknown(FIELDS) {
+    if let Some(message) = source.untranslated(FIELDS, OTHERS) {
         return Ok(Err(message));
     }
     let mut identity = IdentityCondition::Anyone;
@@ -76,21 +90,25 @@ pub(super) fn identities(
     Ok(IdentityCondition::Named(clients))
 }
 
+/// What a principal may say in place of the trust domain of its own mesh, whatever that is.
+const OWN_DOMAIN: &str = "cluster.local";
+
 /// Adds the ServiceAccount or the namespace of a principal; true: any is meant. `None`: neither, such as one of
 /// another trust domain, whose ServiceAccounts are not those of this cluster.
 fn principal(text: &str, trust_domain: &str, clients: &mut NamedClients) -> Option<bool> {
     if text == "*" {
         return Some(true);
     }
+    let is_own = |domain: &str| domain == trust_domain || domain == OWN_DOMAIN;
     match text.split('/').collect::<Vec<_>>()[..] {
-        [domain, "ns", namespace, "sa", "*"] if domain == trust_domain && is_plain(namespace) => {
+        [domain, "ns", namespace, "sa", "*"] if is_own(domain) && is_plain(namespace) => {
             clients.namespaces.insert(namespace.to_owned());
         }
-        [domain, "ns", namespace, "*"] if domain == trust_domain && is_plain(namespace) => {
+        [domain, "ns", namespace, "*"] if is_own(domain) && is_plain(namespace) => {
             clients.namespaces.insert(namespace.to_owned());
         }
         [domain, "ns", namespace, "sa", name]
-            if domain == trust_domain && is_plain(namespace) && is_plain(name) =>
+            if is_own(domain) && is_plain(namespace) && is_plain(name) =>
         {
             clients.accounts.insert((namespace.to_owned(), name.to_owned()));
         }

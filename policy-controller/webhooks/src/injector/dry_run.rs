@@ -9,6 +9,7 @@ use super::names::{THIS_SIDECAR, near_opt_in, unknown, unrecognized, without_eff
 use super::opt_in::{INJECT, INJECT_LABEL, NamespaceContext};
 use super::outbound_settings::OutboundSettings;
 use super::pod_security::pod_security_error;
+use super::resources::above_whole_pod;
 use super::settings::{Bypass, Settings, Trust};
 use super::skip_reason::SkipReason;
 use policy_crds::FieldError;
@@ -55,8 +56,11 @@ pub fn dry_run(pod: &Value, context: &NamespaceContext) -> DryRun {
         } => {
             result.warned.extend(unknown(&annotations));
         }
-        Outcome::Injected { .. } if left_alone(&context, CONTROL_PLANE).is_none() => {
+        Outcome::Injected { pod: injected, .. }
+            if left_alone(&context, CONTROL_PLANE).is_none() =>
+        {
             result.warned.extend(of_containers(pod));
+            result.refused.extend(above_whole_pod(&injected));
             // Where the namespace asks, it is reported there.
             let refusal = pod_security_error(&context).filter(|_| !context.is_enabled());
             result.refused.extend(refusal.map(|it| FieldError { field: String::new(), ..it }));

@@ -109,6 +109,10 @@ impl EffectiveConfig {
                 Err(more) => errors.extend(more),
             }
         }
+        // Requests beside those of the pod as a whole would exceed them, and an API server refuse the pod.
+        values.retain(|setting, stated: &mut Stated| {
+            !(stated.is_default && resources::is_of_whole_pod(*setting, pod))
+        });
         let open = values.get(&Setting::PendingPolicy).is_some_and(|said| said.value == "default");
         if open && !values.contains_key(&Setting::PendingDefaultPolicy) {
             let (setting, needed) = (Setting::PendingPolicy, Setting::PendingDefaultPolicy);

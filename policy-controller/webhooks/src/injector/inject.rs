@@ -113,6 +113,7 @@ fn outcome(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outc
     }
     container::add(&mut injected, &config, settings, &tcp_probes);
     mark::write(&mut injected, context);
+    warnings.extend(resources::above_whole_pod(&injected).iter().map(ToString::to_string));
     Outcome::Injected { pod: Box::new(injected), warnings }
 }
 

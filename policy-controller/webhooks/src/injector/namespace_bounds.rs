@@ -7,10 +7,11 @@ use super::element::{containers, items, text};
 use super::inject::{Outcome, inject};
 use super::left_alone::left_alone;
 use super::opt_in::NamespaceContext;
-use super::resources::quantity;
+use super::quantity::{exceeds, is_more, shown, value};
+use super::resources::{ContainerSize, of_pod, quantity};
 use super::setting::{OWN, Setting};
 use super::sidecar::{INIT, PROXY};
-use super::sized_container::{ContainerSize, ContainerSizes, RangeRule, SizedContainer};
+use super::sized_container::{ContainerSizes, RangeRule, SizedContainer};
 use policy_crds::FieldError;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -30,11 +31,13 @@ pub struct NamespaceBounds {
     defaulting: BTreeMap<String, String>,
     /// The strictest bound by resource and rule.
     bounds: BTreeMap<(String, RangeRule), RangeBound>,
-    /// The first ResourceQuota that counts a resource, by its name there: `limits.cpu`.
-    counted: BTreeMap<String, String>,
+    /// The ResourceQuota that allows least of a resource, by its name there: `limits.cpu`.
+    counted: BTreeMap<String, RangeBound>,
+    /// The least maximum of a pod as a whole, by resource.
+    per_pod: BTreeMap<String, RangeBound>,
 }
 
-/// A bound, and the LimitRange that states it.
+/// A bound, and the LimitRange or ResourceQuota that states it.
 #[derive(Clone, Debug)]
 struct RangeBound {
     quantity: String,
@@ -42,8 +45,8 @@ struct RangeBound {
 }
 
 impl NamespaceBounds {
-    /// Adds a LimitRange or a ResourceQuota; of any other object, nothing. Bounds on pods as a whole, and
-    /// quotas with scopes, are left out.
+    /// Adds a LimitRange or a ResourceQuota; of any other object, nothing. Minima and ratios of pods as a
+    /// whole, and quotas with scopes, are left out.
     pub fn add(&mut self, object: &Value) {
         match text(object, "kind") {
             Some("LimitRange") => self.add_range(object),
@@ -54,7 +57,12 @@ impl NamespaceBounds {
 
     fn add_range(&mut self, range: &Value) {
         let name = named(range);
-        for item in of_containers(range) {
+        for item in items_of(range, "Pod") {
+            for (resource, maximum) in &part(item, RangeRule::Max.pointer()) {
+                lower(&mut self.per_pod, resource, maximum, &name);
+            }
+        }
+        for item in items_of(range, "Container") {
             // The defaults of the defaults (SetDefaults_LimitRangeItem).
             let defaults = or(part(item, "/default"), &part(item, "/max"));
             let requests = or(or(part(item, "/defaultRequest"), &defaults), &part(item, "/min"));
@@ -84,8 +92,8 @@ impl NamespaceBounds {
             return;
         }
         let name = named(quota);
-        for counted in part(quota, "/spec/hard").keys() {
-            self.counted.entry(counted.clone()).or_insert_with(|| name.clone());
+        for (counted, hard) in &part(quota, "/spec/hard") {
+            lower(&mut self.counted, counted, hard, &name);
         }
     }
 
@@ -96,8 +104,10 @@ impl NamespaceBounds {
     /// of an installation without defaults of its own: where it may have others, the error is a warning.
     pub fn errors(&self, pod: &Value, context: &NamespaceContext) -> DryRun {
         let mut found = DryRun::default();
-        let bounds_nothing =
-            self.bounds.is_empty() && self.counted.is_empty() && self.default_limits.is_empty();
+        let bounds_nothing = self.bounds.is_empty()
+            && self.counted.is_empty()
+            && self.per_pod.is_empty()
+            && self.default_limits.is_empty();
         if bounds_nothing || left_alone(context, CONTROL_PLANE).is_some() {
             return found;
         }
@@ -117,6 +127,38 @@ impl NamespaceBounds {
                 let message = fault.message(is_stated);
                 let list = if is_stated { &mut found.refused } else { &mut found.warned };
                 list.push(FieldError { field: FIELD.to_owned(), message });
+            }
+        }
+        let overdrawn = self.overdrawn(pod, &injected).into_iter();
+        found.warned.extend(overdrawn.map(|message| FieldError { field: String::new(), message }));
+        found
+    }
+
+    /// Bounds of a pod that is above them because of its sidecar: quotas that are smaller than one pod, and
+    /// maxima of pods.
+    fn overdrawn(&self, pod: &Value, injected: &Value) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut compare = |bound: &RangeBound, size: ContainerSize, resource: &str, what: &str| {
+            let (Some(most), true) = (value(&bound.quantity), is_sized(resource)) else { return };
+            let with_sidecar = of_pod(injected, size, resource);
+            if is_more(with_sidecar, most) && !is_more(of_pod(pod, size, resource), most) {
+                let RangeBound { quantity, range } = bound;
+                let needs = shown(resource, with_sidecar);
+                found.push(format!(
+                    "{range} allows {quantity} of {what}, and this one needs {needs} with its sidecar, so \
+                     that it is not created"
+                ));
+            }
+        };
+        for (counted, bound) in &self.counted {
+            let (size, resource) = counted_size(counted);
+            compare(bound, size, resource, &format!("{counted} for all pods together"));
+        }
+        for (resource, bound) in &self.per_pod {
+            for (size, name) in
+                [(ContainerSize::Request, "requests"), (ContainerSize::Limit, "limits")]
+            {
+                compare(bound, size, resource, &format!("{resource} for the {name} of a pod"));
             }
         }
         found
@@ -158,20 +200,29 @@ impl NamespaceBounds {
         }
         let mut found: Vec<ContainerFault> = found.into_values().collect();
         for (counted, quota) in &self.counted {
-            let (size, resource) = match counted.split_once('.') {
-                Some(("limits", resource)) => (ContainerSize::Limit, resource),
-                Some(("requests", resource)) => (ContainerSize::Request, resource),
-                Some(_) | None => (ContainerSize::Request, counted.as_str()),
-            };
-            if ["cpu", "memory"].contains(&resource) && container.quantity(size, resource).is_none()
-            {
+            let (size, resource) = counted_size(counted);
+            if is_sized(resource) && container.quantity(size, resource).is_none() {
                 let fault = format!("it counts {counted}, which container {name} does not state");
                 let setting = container.setting(size, resource);
-                found.push(ContainerFault { by: quota.clone(), fault, setting });
+                found.push(ContainerFault { by: quota.range.clone(), fault, setting });
             }
         }
         found
     }
+}
+
+/// The size and the resource that a quota counts under a name: `limits.cpu`, `requests.cpu` or `cpu`.
+fn counted_size(counted: &str) -> (ContainerSize, &str) {
+    match counted.split_once('.') {
+        Some(("limits", resource)) => (ContainerSize::Limit, resource),
+        Some(("requests", resource)) => (ContainerSize::Request, resource),
+        Some(_) | None => (ContainerSize::Request, counted),
+    }
+}
+
+/// True if a quota asks each container for this resource.
+fn is_sized(resource: &str) -> bool {
+    ["cpu", "memory"].contains(&resource)
 }
 
 /// A reason why a pod is refused.
@@ -212,10 +263,18 @@ fn or(mut map: Map<String, Value>, others: &Map<String, Value>) -> Map<String, V
     map
 }
 
-/// The items of a LimitRange that are about containers.
-fn of_containers(range: &Value) -> impl Iterator<Item = &Value> {
+/// The items of a LimitRange of a type.
+fn items_of<'a>(range: &'a Value, wanted: &'a str) -> impl Iterator<Item = &'a Value> {
     let limits = range.get("spec").map_or(&[][..], |spec| items(spec, "limits"));
-    limits.iter().filter(|item| text(item, "type") == Some("Container"))
+    limits.iter().filter(move |item| text(item, "type") == Some(wanted))
+}
+
+/// Keeps the lower one of the bound that is known and another.
+fn lower(known: &mut BTreeMap<String, RangeBound>, name: &str, bound: &Value, by: &str) {
+    let quantity = quantity(Some(bound)).unwrap_or_default();
+    if known.get(name).is_none_or(|known| exceeds(&known.quantity, &quantity)) {
+        known.insert(name.to_owned(), RangeBound { quantity, range: by.to_owned() });
+    }
 }
 
 /// `Kind namespace/name` of an object.
@@ -387,6 +446,22 @@ mod tests {
         );
         let given = range(json!({"default": {"cpu": "1"}}));
         assert_eq!(faults("shop", &json!({}), &[quota.clone(), given]), NONE);
+        let all_of = |cpu: &str| {
+            let mut quota = quota.clone();
+            quota["spec"]["hard"] = json!({"requests.cpu": cpu});
+            quota
+        };
+        let stated = json!({"portcullis.dev/proxy-cpu-request": "300m"});
+        let [_, warnings] = faults("shop", &stated, &[all_of("1"), all_of("200m")]);
+        let expected = "ResourceQuota shop/all allows 200m of requests.cpu for all pods together, and this \
+                        one needs 300m with its sidecar, so that it is not created";
+        assert_eq!(warnings, [expected]);
+        let whole = json!({"kind": "LimitRange", "metadata": {"name": "pods", "namespace": "shop"},
+            "spec": {"limits": [{"type": "Pod", "max": {"memory": "100Mi"}}]}});
+        let stated = json!({"portcullis.dev/proxy-memory-limit": "128Mi"});
+        let expected = "LimitRange shop/pods allows 100Mi of memory for the limits of a pod, and this one \
+                        needs 128Mi with its sidecar, so that it is not created";
+        assert_eq!(faults("shop", &stated, &[whole]), [vec![], vec![expected.to_owned()]]);
         let mut scoped = quota;
         scoped["spec"]["scopes"] = json!(["BestEffort"]);
         assert_eq!(faults("shop", &json!({}), &[scoped]), NONE);

@@ -28,7 +28,7 @@ pub(super) fn is_quantity(text: &str) -> bool {
 /// True if a quantity is above another. False if one of them is none.
 pub(super) fn exceeds(text: &str, bound: &str) -> bool {
     match (value(text), value(bound)) {
-        (Some(value), Some(bound)) => value > bound * (1.0 + ROUNDING),
+        (Some(value), Some(bound)) => is_more(value, bound),
         _ => false,
     }
 }
@@ -36,12 +36,28 @@ pub(super) fn exceeds(text: &str, bound: &str) -> bool {
 /// True if a quantity is more than `times` another. False if one of them is none.
 pub(super) fn exceeds_ratio(text: &str, base: &str, times: &str) -> bool {
     match (value(text), value(base), value(times)) {
-        (Some(value), Some(base), Some(times)) => value > base * times * (1.0 + ROUNDING),
+        (Some(value), Some(base), Some(times)) => is_more(value, base * times),
         _ => false,
     }
 }
 
-fn value(text: &str) -> Option<f64> {
+/// True if an amount is above another.
+pub(super) fn is_more(amount: f64, bound: f64) -> bool {
+    amount > bound * (1.0 + ROUNDING)
+}
+
+/// An amount of a resource as people write it: `110m` of cpu, `80Mi` of memory.
+pub(super) fn shown(resource: &str, amount: f64) -> String {
+    let (unit, suffix) = match resource {
+        "cpu" => (1e-3, "m"),
+        _ => (1024_f64.powi(2), "Mi"),
+    };
+    let number = format!("{:.3}", amount / unit);
+    format!("{}{suffix}", number.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// The amount of a quantity; `None` if it is none.
+pub(super) fn value(text: &str) -> Option<f64> {
     if !is_quantity(text) {
         return None;
     }

@@ -2,7 +2,7 @@
 //! mends it.
 
 use super::quantity::{exceeds, exceeds_ratio};
-use super::resources::quantity;
+use super::resources::{ContainerSize, quantity};
 use super::setting::Setting;
 use super::sidecar::{INIT, PROXY};
 use serde_json::{Map, Value};
@@ -15,13 +15,6 @@ pub(super) struct ContainerSizes {
     pub(super) limits: Map<String, Value>,
     /// The resources whose limit a LimitRange gives.
     pub(super) given: BTreeSet<String>,
-}
-
-/// A size of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ContainerSize {
-    Request,
-    Limit,
 }
 
 /// An added container.

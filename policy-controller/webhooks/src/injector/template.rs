@@ -2,7 +2,7 @@
 
 use super::element::{text, texts};
 use super::opt_in::NamespaceContext;
-use policy_crds::{Part, TEMPLATE, has_containers, parts};
+use policy_crds::{Part, TEMPLATE, parts, template_place};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -67,11 +67,8 @@ fn of_part(part: &Part<'_>) -> Option<Template> {
     let (api, kind) = (text(value, "apiVersion")?, text(value, "kind")?);
     let group = api.rsplit_once('/').map_or("", |(group, _)| group);
     let known = place(group, kind);
-    let place = known.unwrap_or(TEMPLATE);
-    let template = value.pointer(place)?;
-    if known.is_none() && !has_containers(template) {
-        return None;
-    }
+    let place = known.filter(|place| value.pointer(place).is_some());
+    let place = if known.is_some() { place } else { template_place(value) }?;
     let metadata = value.get("metadata").unwrap_or(&Value::Null);
     let part_of = |name: &str| text(metadata, name).unwrap_or_default().to_owned();
     let name = match part_of("name") {
