@@ -107,13 +107,25 @@ impl Launch {
 }
 
 /// Has a process, with the threads that it has and will have, run before all whose time is shared out
-/// (`SCHED_FIFO`).
+/// (`SCHED_FIFO`), and before those that were [put second](put_second).
 ///
 /// # Errors
 /// `chrt` (util-linux) is missing, or it is not permitted.
 pub fn put_first(pid: u32) -> anyhow::Result<()> {
+    in_real_time(pid, "2")
+}
+
+/// As [`put_first`], behind those.
+///
+/// # Errors
+/// As of [`put_first`].
+pub fn put_second(pid: u32) -> anyhow::Result<()> {
+    in_real_time(pid, "1")
+}
+
+fn in_real_time(pid: u32, priority: &str) -> anyhow::Result<()> {
     let mut command = Command::new("chrt");
-    command.args(["--all-tasks", "--fifo", "--pid", "1", &pid.to_string()]);
+    command.args(["--all-tasks", "--fifo", "--pid", priority, &pid.to_string()]);
     let done = command.stdin(Stdio::null()).output().context("chrt (util-linux)")?;
     if !done.status.success() {
         bail!("chrt: {}", String::from_utf8_lossy(&done.stderr).trim());

@@ -5,6 +5,7 @@
 //! `--json FILE` writes the same as a [`report::Document`], of which `bench/report` makes Markdown.
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a measurement, none from outside")]
 
+pub mod attack;
 pub mod certificates;
 pub mod child;
 pub mod grpc;

@@ -25,6 +25,7 @@ mod policy_fields;
 mod probe;
 mod query;
 mod question;
+mod room;
 mod tapped;
 
 pub use config::{AdminConfig, MetricsAccess};
@@ -44,9 +45,10 @@ use policy_core::{Decision, Denial, Denied, PathHandling, RequestView, fold_mapp
 use policy_enforce::record::{DecisionInfo, DecisionMode, Decisions, RequestLine};
 use policy_enforce::respond::status_of;
 use policy_enforce::store::{PolicyStore, PortHandle};
-use policy_server::{ConnectionPermits, UnreadCopies};
+use policy_server::{Share, UnreadCopies};
 use policy_tls::identity::{IdentityHandle, IdentityStatus, identity_of};
 use policy_tls::peer::{Peer, PeerTls};
+use room::AdminRoom;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -88,7 +90,7 @@ struct AdminState {
     status: Option<IdentityStatus>,
     /// Cancelled to start draining; cancelled also means that the proxy is draining.
     drain: CancellationToken,
-    room: ConnectionPermits,
+    room: AdminRoom,
     /// The turn of `/decisions`, `/explain` and `/policy`.
     questions: Semaphore,
     /// Metrics that clients have not read.
@@ -101,8 +103,6 @@ struct AdminState {
 /// Concurrent requests of one HTTP/2 connection.
 const MAX_STREAMS: u32 = 8;
 
-/// Connections of the node and the pod itself, and as many of all other clients.
-const MAX_CONNECTIONS: usize = 64;
 /// Timeouts of a handshake, of a request head, and of a whole connection unless a response streams.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 const HEAD: Duration = Duration::from_secs(5);
@@ -121,7 +121,7 @@ impl Admin {
         drain: CancellationToken,
     ) -> Self {
         let own = NonZeroU16::new(config.listen.port()).map(|port| store.port(port));
-        let (room, runtime) = (ConnectionPermits::new(MAX_CONNECTIONS), Handle::try_current().ok());
+        let (room, runtime) = (AdminRoom::default(), Handle::try_current().ok());
         let questions = Semaphore::new(1);
         let copies = UnreadCopies::default();
         let shared = AdminState {
@@ -169,14 +169,10 @@ impl Admin {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let full = || io::Error::other("too many connections to the admin port");
-        let place =
-            self.shared.room.try_acquire(self.is_pod_or_node(peer.ip())).ok_or_else(full)?;
+        let share = Arc::new(self.room_for(peer.ip())?);
         let admin = self.clone();
-        let served = async move {
-            let _place = place;
-            admin.requests(stream, peer, door).await
-        };
+        let served =
+            async move { room::served(&share, admin.requests(stream, peer, (door, &share))).await };
         match &self.shared.runtime {
             Some(runtime) => runtime.spawn(served).await.map_err(io::Error::other)?,
             None => served.await,
@@ -188,13 +184,12 @@ impl Admin {
         loop {
             match listener.accept().await {
                 Ok((stream, client)) => {
-                    let near = self.is_pod_or_node(fold_mapped(client.ip()));
-                    let Some(place) = self.shared.room.try_acquire(near) else { continue };
-                    let admin = self.clone();
+                    let Ok(share) = self.room_for(fold_mapped(client.ip())) else { continue };
+                    let (admin, share) = (self.clone(), Arc::new(share));
                     tokio::spawn(async move {
                         // An error on an admin connection concerns its client alone.
-                        let _ = admin.connection(stream, client).await;
-                        drop(place);
+                        let connection = admin.connection(stream, client, &share);
+                        let _ = room::served(&share, connection).await;
                     });
                 }
                 Err(error) => {
@@ -205,11 +200,21 @@ impl Admin {
         }
     }
 
-    async fn connection(&self, stream: TcpStream, client: SocketAddr) -> io::Result<()> {
+    fn room_for(&self, client: IpAddr) -> io::Result<Share> {
+        self.shared.room.take(client, self.is_pod_or_node(client))
+    }
+
+    async fn connection(
+        &self,
+        stream: TcpStream,
+        client: SocketAddr,
+        share: &Arc<Share>,
+    ) -> io::Result<()> {
+        let door = (Door::Own, share);
         let mut first = [0; 1];
         timeout(HANDSHAKE, stream.peek(&mut first)).await??;
         if first != [TLS_HANDSHAKE] {
-            return self.requests(stream, Peer::new(client, PeerTls::Absent), Door::Own).await;
+            return self.requests(stream, Peer::new(client, PeerTls::Absent), door).await;
         }
         let own = self.shared.identity.current().clone();
         let own = own.ok_or_else(|| io::Error::other("no identity yet"))?;
@@ -217,10 +222,15 @@ impl Admin {
         let stream = timeout(HANDSHAKE, acceptor.accept(stream)).await??;
         let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         let identity = leaf.and_then(identity_of);
-        self.requests(stream, Peer::new(client, PeerTls::Terminated(identity)), Door::Own).await
+        self.requests(stream, Peer::new(client, PeerTls::Terminated(identity)), door).await
     }
 
-    async fn requests<S>(&self, stream: S, peer: Peer, door: Door) -> io::Result<()>
+    async fn requests<S>(
+        &self,
+        stream: S,
+        peer: Peer,
+        (door, share): (Door, &Arc<Share>),
+    ) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -228,8 +238,10 @@ impl Admin {
         let held = Arc::clone(&open);
         let service = service_fn(move |request: Request<Incoming>| {
             let (admin, peer, open) = (self.clone(), Arc::clone(&peer), Arc::clone(&held));
+            let share = Arc::clone(share);
             // Only a response that streams keeps its clone of `open`.
             async move {
+                let _in_use = share.in_use();
                 Ok::<_, Infallible>(match door {
                     Door::Own => match admin.answer_local(&peer, &request, open).await {
                         Some(response) => response,

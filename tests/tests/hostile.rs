@@ -16,7 +16,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -25,6 +25,8 @@ struct World {
     address: SocketAddr,
     sidecar: Child,
     application: echo::EchoServer,
+    /// Answers to well-behaved clients.
+    served: AtomicU64,
     _runtime: Runtime,
 }
 
@@ -51,7 +53,7 @@ impl World {
         let mut line = String::new();
         BufReader::new(sidecar.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().parse().expect("the sidecar prints its address");
-        Self { address, sidecar, application, _runtime: runtime }
+        Self { address, sidecar, application, served: AtomicU64::new(0), _runtime: runtime }
     }
 
     fn connect(&self) -> TcpStream {
@@ -73,9 +75,9 @@ impl World {
         connected
     }
 
-    /// Requests whose head reached the application.
+    /// Requests whose head reached the application, without those of well-behaved clients.
     fn forwarded(&self) -> u64 {
-        self.application.counters().requests()
+        self.application.counters().requests() - self.served.load(Ordering::Relaxed)
     }
 
     /// The most memory the sidecar has ever had resident, in MB.
@@ -91,6 +93,32 @@ impl World {
         let answer =
             exchange(self.connect(), b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200"), "a well-behaved client got {answer:?}");
+        self.served.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Another client asks again and again during an attack, and is served each time within 5 seconds.
+    #[track_caller]
+    fn serving_meanwhile<T>(&self, attack: impl FnOnce() -> T) -> T {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let mut slowest = Duration::ZERO;
+                while !over.load(Ordering::Relaxed) {
+                    let begun = Instant::now();
+                    self.assert_serves();
+                    slowest = slowest.max(begun.elapsed());
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                slowest
+            });
+            // An attack that panics ends the other client, too: a scope waits for both.
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(attack));
+            over.store(true, Ordering::Relaxed);
+            let slowest = other.join().expect("another client is served during the attack");
+            let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            assert!(slowest < Duration::from_secs(5), "another client waited for {slowest:?}");
+            done
+        })
     }
 
     /// Refused with 400 and never forwarded.
@@ -149,16 +177,26 @@ impl Large {
         let body = Bytes::from(vec![b'x'; LARGE]);
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let (body, asked) = (body.clone(), Arc::clone(&asked));
+            let (body, body_of_bytes, asked) = (body.clone(), body.clone(), Arc::clone(&asked));
             let answer = service_fn(move |request: Request<Incoming>| {
                 let large = request.uri().path() != "/";
                 asked.fetch_add(usize::from(large), Ordering::Relaxed);
                 let body = if large { body.clone() } else { Bytes::new() };
-                async { Ok::<_, Infallible>(Response::new(Full::new(body))) }
+                async move {
+                    if request.uri().path() == "/never" {
+                        std::future::pending::<()>().await;
+                    }
+                    Ok::<_, Infallible>(Response::new(Full::new(body)))
+                }
             });
             tokio::spawn(async move {
                 let mut first = [0];
                 _ = stream.peek(&mut first).await;
+                if first == [BYTES[0]] {
+                    let mut stream = stream;
+                    _ = tokio::io::AsyncWriteExt::write_all(&mut stream, &body_of_bytes).await;
+                    return std::future::pending().await;
+                }
                 let io = TokioIo::new(stream);
                 // A connection that breaks off is the sidecar's choice.
                 if first == [PREFACE[0]] {
@@ -311,9 +349,11 @@ fn slow_heads_are_cut_off() {
         })
         .collect();
     let start = Instant::now();
-    for stream in &mut streams {
-        until_closed(stream);
-    }
+    world.serving_meanwhile(|| {
+        for stream in &mut streams {
+            until_closed(stream);
+        }
+    });
     assert!(start.elapsed() < Duration::from_secs(6), "took {:?}", start.elapsed());
     assert!(world.peak_megabytes() < 40, "{} MB", world.peak_megabytes());
     world.assert_serves();
@@ -330,7 +370,7 @@ fn oversized_heads_are_refused() {
         .map(|mut stream| {
             std::thread::spawn(move || {
                 let line = [b"x: ".as_slice(), &vec![b'a'; 16 * 1024], b"\r\n"].concat();
-                let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n");
+                let _ = stream.write_all(b"GET /oversized HTTP/1.1\r\nhost: a\r\n");
                 for _ in 0..1024 {
                     if stream.write_all(&line).is_err() {
                         return;
@@ -340,9 +380,11 @@ fn oversized_heads_are_refused() {
             })
         })
         .collect();
-    for thread in threads {
-        thread.join().unwrap();
-    }
+    world.serving_meanwhile(|| {
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
     assert!(start.elapsed() < Duration::from_secs(6), "took {:?}", start.elapsed());
     assert!(world.peak_megabytes() < 40, "{} MB", world.peak_megabytes());
     assert_eq!(world.forwarded(), 0);
@@ -357,19 +399,17 @@ fn rapid_resets_end_the_connection() {
     stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).unwrap();
     let mut reader = stream.try_clone().unwrap();
     let closed = std::thread::spawn(move || until_closed(&mut reader));
-    let mut refused = false;
-    for id in 0..100_000_u32 {
-        let id = id * 2 + 1;
-        let burst = [
-            frame(HEADERS, END_STREAM | END_HEADERS, id, GET),
-            frame(RST_STREAM, 0, id, &[0, 0, 0, 8]),
-        ]
-        .concat();
-        if stream.write_all(&burst).is_err() {
-            refused = true;
-            break;
-        }
-    }
+    let refused = world.serving_meanwhile(|| {
+        (0..100_000_u32).any(|id| {
+            let id = id * 2 + 1;
+            let burst = [
+                frame(HEADERS, END_STREAM | END_HEADERS, id, GET),
+                frame(RST_STREAM, 0, id, &[0, 0, 0, 8]),
+            ]
+            .concat();
+            stream.write_all(&burst).is_err()
+        })
+    });
     assert!(refused, "100,000 streams were opened and reset");
     assert!(closed.join().unwrap() < Duration::from_secs(10));
     assert!(world.peak_megabytes() < 40, "{} MB", world.peak_megabytes());
@@ -388,7 +428,7 @@ fn endless_continuations_end_the_connection() {
     field.extend_from_slice(&vec![b'a'; 16_000]);
     let start = Instant::now();
     let more = frame(CONTINUATION, 0, 1, &field);
-    let refused = (0..16_384).any(|_| stream.write_all(&more).is_err());
+    let refused = world.serving_meanwhile(|| (0..16_384).any(|_| stream.write_all(&more).is_err()));
     assert!(refused, "256 MB of header fragments were read");
     assert!(start.elapsed() < Duration::from_secs(10));
     assert!(world.peak_megabytes() < 40, "{} MB", world.peak_megabytes());
@@ -562,7 +602,7 @@ fn heads_of_many_fields_do_not_keep_a_bystander_waiting() {
     let world = World::start();
     let first = [GET, &[0x40, 0x01, b'x', 0x01, b'a']].concat();
     let many = [GET, &[0xbe; 1600]].concat();
-    let over = std::sync::atomic::AtomicBool::new(false);
+    let over = AtomicBool::new(false);
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
         for _ in 0..20 {
             let mut stream = world.connect();
@@ -607,11 +647,14 @@ fn heads_of_many_fields_do_not_keep_a_bystander_waiting() {
 /// Clients with fifty connections each, from an address each; `.ci/long` takes twenty.
 const ATTACKERS: usize = 2;
 
-/// An attack of one connection: its name, and what it sends.
-type Attack = (&'static str, Vec<u8>);
+/// First bytes of a connection that speaks no HTTP.
+const BYTES: &[u8] = b"bytes, of no protocol that is known\n";
+
+/// An attack of one connection: its name, what it sends, and how much it reads before it stops.
+type Attack = (&'static str, Vec<u8>, usize);
 
 /// Attacks that hold memory as long as their connection lasts: a head that is not complete, heads of open
-/// requests that are large only decoded, and bodies that nobody takes.
+/// requests that are large only decoded, and bodies and bytes that nobody takes.
 fn attacks() -> Vec<Attack> {
     let closed_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
     // `:method GET`, `:scheme http`, `:path /8`, `:authority a`.
@@ -626,13 +669,21 @@ fn attacks() -> Vec<Attack> {
         (0..5).flat_map(|n| frame(HEADERS, END_STREAM | END_HEADERS, 2 * n + 1, &crumbs(n == 0)));
     let heads: Vec<u8> = heads.collect();
     let bodies = frame(HEADERS, END_STREAM | END_HEADERS, 1, &large);
+    let upload = b"POST /never HTTP/1.1\r\nhost: a\r\ncontent-length: 10000000\r\n\r\n";
+    let upload = [upload, &vec![b'a'; 500_000][..]].concat();
     vec![
         (
             "an incomplete head",
             [b"GET / HTTP/1.1\r\nhost: a\r\nx: ".as_slice(), &[b'a'; 8192]].concat(),
+            0,
         ),
-        ("large heads of open requests", [PREFACE, &closed_window, &heads].concat()),
-        ("bodies that nobody takes", [PREFACE, &closed_window, &bodies].concat()),
+        ("large heads of open requests", [PREFACE, &closed_window, &heads].concat(), 0),
+        ("bodies that nobody takes", [PREFACE, &closed_window, &bodies].concat(), 0),
+        ("bodies of HTTP/1 that nobody takes", b"GET /8 HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(), 0),
+        ("bodies of HTTP/1 that the application does not take", upload, 0),
+        ("bytes that nobody takes", BYTES.to_vec(), 0),
+        // By then the sidecar reads much at a time.
+        ("bytes that nobody takes any more", BYTES.to_vec(), LARGE * 5 / 8),
     ]
 }
 
@@ -640,7 +691,7 @@ fn attacks() -> Vec<Attack> {
 #[test]
 fn many_connections_of_many_attackers_stay_below_64_mb_and_others_are_served() {
     let attackers = long_or("ATTACKERS", ATTACKERS);
-    for (name, attack) in attacks() {
+    for (name, attack, reads) in attacks() {
         let application = Large::start();
         let world = World::in_front_of(Some(application.address));
         let mut held = Vec::new();
@@ -655,8 +706,11 @@ fn many_connections_of_many_attackers_stay_below_64_mb_and_others_are_served() {
                 });
                 connected.set_nonblocking(false).unwrap();
                 let mut stream = connected;
-                // One that is at its bound is ended.
+                // What it takes at once or soon; one that is at its bound is ended.
+                stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
                 let _ = stream.write_all(&attack);
+                let mut read = vec![0; reads];
+                let _ = stream.read_exact(&mut read);
                 held.push(stream);
             }
             world.assert_serves();

@@ -1,5 +1,6 @@
 //! The cases: a base case, and one thing at a time that is different from it.
 
+use policy_bench::attack::Attack;
 use policy_bench::load::{Load, Protocol};
 use policy_bench::proxies::{Kind, Ports, Side};
 use std::net::SocketAddr;
@@ -25,6 +26,8 @@ pub(crate) struct Case {
     pub(crate) rules: usize,
     /// Worker threads of the proxy.
     pub(crate) workers: usize,
+    /// True if attackers are at work meanwhile.
+    pub(crate) attacked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +57,11 @@ const BASE: Case = Case {
     new_connection: false,
     rules: 1,
     workers: 1,
+    attacked: false,
 };
+
+/// Requests per second of an honest client beside attackers.
+const MODEST: f64 = 1000.0;
 
 /// Every case, the base case first.
 pub(crate) fn all() -> Vec<Case> {
@@ -83,6 +90,13 @@ fn http1() -> Vec<Case> {
             name: "connect",
             title: "a new connection per request",
             new_connection: true,
+            ..BASE
+        },
+        Case {
+            name: "attacked",
+            title: "beside 20 attackers with 50 connections each",
+            entry: Entry::Routed,
+            attacked: true,
             ..BASE
         },
     ]
@@ -184,6 +198,9 @@ impl Case {
         if self.side != Side::Inbound {
             return matches!(kind, Kind::Portcullis | Kind::Haproxy | Kind::Envoy);
         }
+        if self.attacked {
+            return matches!(kind, Kind::Portcullis | Kind::Haproxy);
+        }
         match kind {
             Kind::Portcullis | Kind::Haproxy => true,
             Kind::Bare => plain && self.rules == 1 && self.workers == 1,
@@ -207,6 +224,17 @@ impl Case {
         matches!(self.protocol, Protocol::Download | Protocol::Upload)
     }
 
+    /// Operations per second at which latency is measured, where the case says so itself.
+    pub(crate) fn rate(&self) -> Option<f64> {
+        self.attacked.then_some(MODEST)
+    }
+
+    /// Its attackers on a proxy.
+    pub(crate) fn attack(&self, ports: &Ports) -> Option<Attack> {
+        let Ports { routed: http1, http2, .. } = *ports;
+        self.attacked.then_some(Attack { http1, http2, attackers: 20, connections: 50 })
+    }
+
     /// Its load on a proxy.
     pub(crate) fn load(&self, kind: Kind, ports: &Ports, certificates: &Path) -> Load {
         let target = self.target(ports);
@@ -219,7 +247,7 @@ impl Case {
         let many = matches!(self.protocol, Protocol::Download | Protocol::Upload);
         Load {
             protocol: self.protocol,
-            connections: if many { 4 } else { 32 },
+            connections: if many || self.attacked { 4 } else { 32 },
             streams: self.streams,
             path: self.path.to_owned(),
             body: self.body,

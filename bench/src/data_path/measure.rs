@@ -2,6 +2,7 @@
 
 use crate::cases::Case;
 use anyhow::Context;
+use policy_bench::attack::{Attacking, Made};
 use policy_bench::load::{Load, Outcome};
 use policy_bench::process::Memory;
 use policy_bench::proxies::{Application, Kind, Programs, Proxy, Setup};
@@ -33,8 +34,8 @@ pub(crate) struct Bench<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Result {
     pub(crate) case: Case,
-    /// Operations per second at the fixed rate, and of whom it is half.
-    pub(crate) rate: Option<(f64, Kind)>,
+    /// Operations per second at the fixed rate, and of whom it is half, if it is of one.
+    pub(crate) rate: Option<(f64, Option<Kind>)>,
     pub(crate) measured: Vec<Measured>,
 }
 
@@ -44,7 +45,16 @@ pub(crate) struct Measured {
     pub(crate) kind: Kind,
     pub(crate) fast: Vec<Outcome>,
     pub(crate) fixed: Vec<Outcome>,
+    /// What attackers did at the fixed rate.
+    pub(crate) attacks: Vec<Made>,
     pub(crate) memory: Memory,
+}
+
+impl Measured {
+    fn of(kind: Kind) -> Self {
+        let (fast, fixed, attacks) = (Vec::new(), Vec::new(), Vec::new());
+        Self { kind, fast, fixed, attacks, memory: Memory::default() }
+    }
 }
 
 /// The cores of proxies, and of load and application.
@@ -75,12 +85,11 @@ impl<'a> Bench<'a> {
                 cores,
             };
             let proxy = Proxy::start(kind, &setup).with_context(|| kind.name())?;
-            let (fast, fixed) = (Vec::new(), Vec::new());
-            running.push((proxy, Measured { kind, fast, fixed, memory: Memory::default() }));
+            running.push((proxy, Measured::of(kind)));
         }
         for (_, at) in interleaved(self.settings.rounds, running.len()) {
             let Some((proxy, measured)) = running.get_mut(at) else { continue };
-            measured.fast.push(self.run(case, proxy, others, None)?);
+            measured.fast.push(self.run(case, proxy, others, None)?.0);
         }
         for (proxy, measured) in &mut running {
             measured.memory = proxy.memory()?;
@@ -91,7 +100,9 @@ impl<'a> Bench<'a> {
             put_first([application.process.pid()].into_iter().chain(proxies));
             for (_, at) in interleaved(self.settings.rounds, running.len()) {
                 let Some((proxy, measured)) = running.get_mut(at) else { continue };
-                measured.fixed.push(self.run(case, proxy, others, Some(rate))?);
+                let (outcome, attack) = self.run(case, proxy, others, Some(rate))?;
+                measured.fixed.push(outcome);
+                measured.attacks.extend(attack);
             }
         }
         let measured = running.into_iter().map(|(_, measured)| measured).collect();
@@ -108,33 +119,46 @@ impl<'a> Bench<'a> {
         proxy: &mut Proxy,
         cores: Option<&str>,
         rate: Option<f64>,
-    ) -> anyhow::Result<Outcome> {
-        // Of the base case the tail is a figure of its own, and takes more answers.
-        let longer = if rate.is_some() && case.name == BASE { 3.0 } else { 1.0 };
+    ) -> anyhow::Result<(Outcome, Option<Made>)> {
+        // Of these cases the tail is a figure of its own, and takes more answers.
+        let is_longer = rate.is_some() && (case.name == BASE || case.attacked);
         let load = Load {
-            seconds: self.settings.seconds * longer,
+            seconds: self.settings.seconds * if is_longer { 3.0 } else { 1.0 },
             rate,
             pid: proxy.pids(),
             ..case.load(proxy.kind, &proxy.ports, self.folder.path())
         };
+        let attack = case.attack(&proxy.ports);
+        let attack = attack.map(|attack| attack.start(&self.programs.attackers, cores));
+        let attack = attack.transpose().with_context(|| proxy.kind.name())?;
         let running = load.start(&self.programs.generator, cores)?;
         if rate.is_some() {
             put_first([running.pid()]);
+            put(child::put_second, attack.iter().map(Attacking::pid));
         }
         let outcome = running.finish();
         proxy.check()?;
-        outcome.with_context(|| proxy.kind.name())
+        let made = attack.map(Attacking::finish).transpose()?;
+        Ok((outcome.with_context(|| proxy.kind.name())?, made))
     }
 
-    /// Half of what HAProxy can do, or where it is not measured, of what ours can.
-    fn fixed_rate(&self, case: &Case, running: &[(Proxy, Measured)]) -> Option<(f64, Kind)> {
+    /// The case's own rate, else half of what HAProxy can do, or where it is not measured, of what ours
+    /// can.
+    fn fixed_rate(
+        &self,
+        case: &Case,
+        running: &[(Proxy, Measured)],
+    ) -> Option<(f64, Option<Kind>)> {
         if !self.settings.latency || case.is_transfer() {
             return None;
+        }
+        if let Some(rate) = case.rate() {
+            return Some((rate, None));
         }
         let of = |kind: Kind| {
             let (_, measured) = running.iter().find(|(_, measured)| measured.kind == kind)?;
             let rate = Spread::of(measured.fast.iter().map(Outcome::rate))?;
-            Some((rate.median / 2.0, kind))
+            Some((rate.median / 2.0, Some(kind)))
         };
         of(Kind::Haproxy).or_else(|| of(Kind::Portcullis))
     }
@@ -144,8 +168,12 @@ impl<'a> Bench<'a> {
 /// several milliseconds to another: load and application share a core, and that would be all that
 /// p99.9 tells.
 fn put_first(pids: impl IntoIterator<Item = u32>) {
+    put(child::put_first, pids);
+}
+
+fn put(place: fn(u32) -> anyhow::Result<()>, pids: impl IntoIterator<Item = u32>) {
     for pid in pids {
-        if let Err(error) = child::put_first(pid) {
+        if let Err(error) = place(pid) {
             eprintln!(
                 "MISSING: real-time scheduling, without which p99.9 is that of the core's sharing: {error:#}"
             );

@@ -1,6 +1,7 @@
 //! Printed tables of the measurement.
 
 use crate::measure::{Measured, Result};
+use policy_bench::attack::Made;
 use policy_bench::load::Outcome;
 use policy_bench::proxies::Kind;
 use policy_bench::report::{Cell, Document, Table};
@@ -27,7 +28,10 @@ pub(crate) fn of_case(result: &Result) -> Table {
     };
     let mut title = format!("{} (`{}`)", result.case.title, result.case.name);
     if let Some((rate, of)) = result.rate {
-        title += &format!("; latency at {rate:.0} per second, half of {}", of.name());
+        title += &format!("; latency at {rate:.0} per second");
+        if let Some(of) = of {
+            title += &format!(", half of {}", of.name());
+        }
     }
     let mut table = Table::new(&title, columns);
     for measured in &result.measured {
@@ -77,6 +81,7 @@ pub(crate) fn fill(document: &mut Document, results: &[Result], rounds: usize, s
          highest round. Ratios are of rounds of this run. CPU is user and system time of the \
          proxy's processes."
     ));
+    document.notes.extend(results.iter().filter_map(attacks));
     let peers = [Kind::Bare, Kind::Haproxy, Kind::Nginx, Kind::Envoy, Kind::EnvoyRbac];
     let heads = peers.map(|peer| format!("of {}'s", peer.name()));
     let mut columns = vec!["case", "CPU, µs each"];
@@ -98,6 +103,19 @@ pub(crate) fn fill(document: &mut Document, results: &[Result], rounds: usize, s
     document.raw = results.iter().map(raw).collect();
 }
 
+/// What attackers did to each proxy, which is to be the same.
+fn attacks(result: &Result) -> Option<String> {
+    let of = |measured: &Measured| {
+        let sum = |of: fn(&Made) -> u64| measured.attacks.iter().map(of).sum::<u64>();
+        let (acts, connections) = (sum(|made| made.acts), sum(|made| made.connections));
+        format!("{}: {acts} acts on {connections} connections", measured.kind.name())
+    };
+    let all = result.measured.iter().filter(|measured| !measured.attacks.is_empty());
+    let all = all.map(of).collect::<Vec<_>>();
+    let name = result.case.name;
+    (!all.is_empty()).then(|| format!("`{name}`, attackers at the fixed rate: {}.", all.join("; ")))
+}
+
 fn tail(result: &Result, ours: &Measured) -> Option<Spread> {
     let theirs = result.measured.iter().find(|measured| measured.kind == Kind::Haproxy)?;
     let of = |measured: &Measured| measured.fixed.iter().map(|one| one.p999).collect::<Vec<_>>();
@@ -110,6 +128,7 @@ fn raw(result: &Result) -> Value {
             "proxy": measured.kind.name(),
             "fast": measured.fast,
             "fixed_rate": measured.fixed,
+            "attacks": measured.attacks,
             "resident_bytes": measured.memory.resident,
             "peak_bytes": measured.memory.peak,
             "anonymous_bytes": measured.memory.anonymous,

@@ -49,6 +49,8 @@ pub struct Programs {
     pub controller: PathBuf,
     /// `load-generator`.
     pub generator: PathBuf,
+    /// `attackers`.
+    pub attackers: PathBuf,
     /// `echo-application`.
     pub application: PathBuf,
     /// `bare-proxy`.
@@ -68,6 +70,7 @@ impl Programs {
             proxy: proxy.map_or_else(|| shipped("policy-proxy"), |proxy| Ok(proxy.to_owned()))?,
             controller: beside("policy-controller"),
             generator: beside("load-generator"),
+            attackers: beside("attackers"),
             application: beside("echo-application"),
             bare: shipped("bare-proxy")?,
             envoy,

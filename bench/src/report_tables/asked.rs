@@ -36,6 +36,7 @@ fn data_path(raw: &Value) -> Vec<Figure> {
 fn http1(cases: Cases<'_>) -> Vec<Figure> {
     let most = Limit::AtMost;
     let tail = |proxy| cases.rounds("base", proxy, "fixed_rate", |one| one.p999);
+    let attacked = |proxy| cases.rounds("attacked", proxy, "fixed_rate", |one| one.p99);
     vec![
         Figure::new(
             "HTTP/1.1, 1 rule: CPU of bare hyper's",
@@ -67,6 +68,12 @@ fn http1(cases: Cases<'_>) -> Vec<Figure> {
             "at most 1",
             most(1.0),
             stats::ratio(&tail(OURS), &tail(HAPROXY)),
+        ),
+        Figure::new(
+            "HTTP/1.1, p99 beside 20 attackers with 50 connections each, of HAProxy's",
+            "at most 2",
+            most(2.0),
+            stats::ratio(&attacked(OURS), &attacked(HAPROXY)),
         ),
         Figure::new(
             "2 workers: CPU of 1 worker's, neither pinned",
@@ -275,7 +282,7 @@ mod tests {
     fn what_was_not_measured_is_said() {
         let table = table(&[]);
         assert!(table.rows.iter().all(|row| row.last() == Some(&Cell::from("not measured"))));
-        assert_eq!(table.rows.len(), 48);
+        assert_eq!(table.rows.len(), 49);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The label of ConfigMaps with the namespace of the control plane whose roots they hold.
-const CONTROL_PLANE: &str = "portcullis.dev/control-plane-ns";
+pub(super) const CONTROL_PLANE: &str = "portcullis.dev/control-plane-ns";
 
 const FORBIDDEN: u16 = 403;
 const NOT_FOUND: u16 = 404;

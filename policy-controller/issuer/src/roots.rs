@@ -6,6 +6,8 @@
 //! too. A ConfigMap that this control plane created is maintained in any namespace. None is deleted,
 //! because pods may have it mounted, except to be created again at once where it is immutable.
 
+mod reduced;
+
 use super::authority::Authority;
 use super::bundle::{Bundle, signed_of};
 use super::endorse::{self, is_current, later};
@@ -19,6 +21,7 @@ use kube::api::Api;
 use kube::{Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use policy_tls::identity::SignedRoots;
+use reduced::{to_injection, to_roots};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -115,10 +118,14 @@ impl Roots {
         let maps = WholeObjects::<ConfigMap>(Api::all(self.writer.client.clone()));
         let named = format!("metadata.name={}", self.writer.name);
         tokio::join!(
-            list_and_watch("namespaces", namespaces, (None, None), |event| self.namespace(event)),
-            list_and_watch("injected pods", pods, (None, Some(INJECTED)), |event| self.pod(event)),
-            list_and_watch("ConfigMaps of roots", maps, (Some(&named), None), |event| self
-                .map(event)),
+            list_and_watch("namespaces", namespaces, (None, None), to_injection, |event| self
+                .namespace(event)),
+            list_and_watch("injected pods", pods, (None, Some(INJECTED)), to_injection, |event| {
+                self.pod(event)
+            }),
+            list_and_watch("ConfigMaps of roots", maps, (Some(&named), None), to_roots, |event| {
+                self.map(event)
+            }),
         );
     }
 
@@ -344,7 +351,10 @@ impl Roots {
                 tokio::time::timeout(REQUEST_TIMEOUT, maps.get_opt(&self.writer.name)).await;
             let mut cache = self.cache.lock();
             match found {
-                Ok(Ok(Some(map))) => _ = cache.maps.insert(namespace.clone(), map),
+                Ok(Ok(Some(mut map))) => {
+                    to_roots(&mut map);
+                    cache.maps.insert(namespace.clone(), map);
+                }
                 Ok(Ok(None)) => _ = cache.maps.remove(namespace),
                 // The write that follows reports the error.
                 Ok(Err(_)) | Err(_) => {}

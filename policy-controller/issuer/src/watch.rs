@@ -11,8 +11,10 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Maximum number of objects in one page of a list.
-const PAGE: u32 = 500;
+/// Maximum number of objects in one page of a list, which is held as a whole: whole objects have more
+/// than a mebibyte at most, metadata a quarter of one.
+const PAGE: u32 = 16;
+const METADATA_PAGE: u32 = 64;
 
 /// Timeout of a watch that is sent to the API server, in seconds.
 const WATCH_SECONDS: u32 = 290;
@@ -43,6 +45,8 @@ type WatchStream<'a, K> = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<K>>>
 pub(super) trait ListWatch: Send + Sync {
     /// Type of the received objects.
     type Object: Clone + Debug + Resource + Send + Sync;
+    /// Maximum number of objects in one page.
+    const PAGE: u32;
     fn list(
         &self,
         params: &ListParams,
@@ -65,6 +69,7 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     type Object = K;
+    const PAGE: u32 = PAGE;
 
     async fn list(&self, params: &ListParams) -> kube::Result<ObjectList<K>> {
         self.0.list(params).await
@@ -86,6 +91,7 @@ where
     PartialObjectMeta<K>: Resource,
 {
     type Object = PartialObjectMeta<K>;
+    const PAGE: u32 = METADATA_PAGE;
 
     async fn list(&self, params: &ListParams) -> kube::Result<ObjectList<Self::Object>> {
         self.0.list_metadata(params).await
@@ -113,19 +119,28 @@ enum WatchError {
 }
 
 /// Lists and watches the objects that `fields` and `labels` select, forever, and passes changes to
-/// `handle`. `what`: the objects' name in the log.
+/// `handle`, each as `reduce` leaves it. `what`: the objects' name in the log.
 pub(super) async fn list_and_watch<A: ListWatch>(
     what: &'static str,
     source: A,
     (fields, labels): (Option<&str>, Option<&str>),
+    reduce: impl Fn(&mut A::Object) + Send + Sync,
     mut handle: impl FnMut(ObjectEvent<A::Object>) + Send,
 ) {
+    let reduced = |mut object: A::Object| {
+        reduce(&mut object);
+        object
+    };
+    let mut handle = |event: ObjectEvent<A::Object>| match event {
+        ObjectEvent::Applied(object) => handle(ObjectEvent::Applied(reduced(object))),
+        ObjectEvent::Listed(_) | ObjectEvent::Deleted(_) => handle(event),
+    };
     let mut failing = false;
     loop {
         let mut version = None;
         let error = loop {
             let step = match version.take() {
-                None => list(&source, fields, labels).await.map(|(all, version)| {
+                None => list(&source, (fields, labels), &reduced).await.map(|(all, version)| {
                     failing = false;
                     handle(ObjectEvent::Listed(all));
                     version
@@ -149,17 +164,17 @@ pub(super) async fn list_and_watch<A: ListWatch>(
 
 async fn list<A: ListWatch>(
     source: &A,
-    fields: Option<&str>,
-    labels: Option<&str>,
+    (fields, labels): (Option<&str>, Option<&str>),
+    reduced: &(impl Fn(A::Object) -> A::Object + Sync),
 ) -> Result<(Vec<A::Object>, String), WatchError> {
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams::default().limit(A::PAGE);
     params.field_selector = fields.map(str::to_owned);
     params.label_selector = labels.map(str::to_owned);
     let mut all = Vec::new();
     loop {
         let page = tokio::time::timeout(REQUEST_TIMEOUT, source.list(&params));
         let page = page.await.map_err(|_| WatchError::TimedOut)??;
-        all.extend(page.items);
+        all.extend(page.items.into_iter().map(reduced));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
             None => return Ok((all, page.metadata.resource_version.unwrap_or_default())),

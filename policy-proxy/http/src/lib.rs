@@ -4,6 +4,7 @@
 //! Authorization, metrics and body types are type parameters of the caller: this crate knows no
 //! policy, no metric and not Kubernetes.
 
+pub mod backlog;
 pub mod bounds;
 pub mod future_pool;
 pub mod http1;

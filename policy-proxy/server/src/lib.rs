@@ -7,7 +7,6 @@ mod allowance;
 mod capacity;
 mod client_group;
 mod client_network;
-mod connection_permits;
 mod core_dumps;
 mod fair_scheduler;
 mod gateways;
@@ -30,7 +29,6 @@ pub use capacity::{
 };
 pub use client_group::ClientGroup;
 pub use client_network::ClientNetwork;
-pub use connection_permits::ConnectionPermits;
 pub use core_dumps::forbid_core_dumps;
 pub use fair_scheduler::{FairScheduler, SchedulerPermit};
 pub use gateways::DefaultGateways;

@@ -4,6 +4,7 @@
 use super::first_line::{FirstLine, Verdict, WireProtocol};
 use super::io::{ClientIo, Metered};
 use super::reset::{self, Resettable};
+use policy_http::backlog::{self, Backlog};
 use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
@@ -89,6 +90,8 @@ struct Pipe {
     /// True if the writer is reset at the end instead of shut down.
     cut: bool,
     state: PipeState,
+    /// What the writer does not take.
+    backlog: Backlog,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,6 +239,7 @@ impl Pipe {
             hold: watch == HttpWatch::Hold,
             cut: false,
             state: PipeState::Open,
+            backlog: Backlog::default(),
         }
     }
 
@@ -311,7 +315,9 @@ impl Pipe {
         writer: &mut W,
     ) -> Poll<io::Result<()>> {
         while let Some(bytes) = self.buffer.get(self.from..self.to).filter(|b| !b.is_empty()) {
-            let written = ready!(Pin::new(&mut *writer).poll_write(cx, bytes))?;
+            let polled = Pin::new(&mut *writer).poll_write(cx, bytes);
+            self.backlog.set(if polled.is_pending() { self.buffer.len() } else { 0 });
+            let written = ready!(polled)?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -390,8 +396,8 @@ impl Pipe {
     fn buffer_size(&self) -> usize {
         match self.carried {
             _ if self.hold => HOLD_BUFFER,
-            carried if carried >= GROW_TO_LARGE => LARGE_BUFFER,
-            carried if carried >= GROW_TO_MEDIUM => MEDIUM_BUFFER,
+            carried if carried >= GROW_TO_LARGE => backlog::bounded(LARGE_BUFFER),
+            carried if carried >= GROW_TO_MEDIUM => backlog::bounded(MEDIUM_BUFFER),
             _ => SMALL_BUFFER,
         }
     }

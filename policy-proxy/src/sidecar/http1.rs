@@ -19,6 +19,7 @@ use http::{Method, Response, StatusCode};
 use http_body::{Body as _, Frame};
 use policy_core::TargetFault;
 use policy_enforce::request_snapshot::UnencodedPath;
+use policy_http::backlog;
 use policy_http::future_pool::PooledFuture;
 use policy_http::http1::encode::BodyEncoder;
 use policy_http::http1::request_decode::{Bounds, RequestHead, RequestHeadError};
@@ -284,7 +285,8 @@ where
         writer: &mut ResponseWriter,
     ) -> Result<bool, ClientConnError> {
         while let Some(body) = &mut writer.body {
-            if self.conn.write(|out| out.len() >= MAX_BUFFERED || out.pieces() >= MAX_CHUNKS) {
+            let most = backlog::bounded(MAX_BUFFERED);
+            if self.conn.write(|out| out.len() >= most || out.pieces() >= MAX_CHUNKS) {
                 return Ok(false);
             }
             let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { return Ok(true) };

@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use http::StatusCode;
+use http_body_util::BodyExt;
 use policy_core::Protocol;
 use policy_tls::identity::IdentityHandle;
 use std::time::{Duration, Instant};
@@ -171,6 +172,40 @@ async fn slow_headers_end_the_connection() {
     assert_eq!(app.requests(), 0);
 }
 
+/// Bound: two seconds after `detect` and `handshake` (here one second each).
+#[tokio::test]
+async fn who_never_says_what_it_speaks_or_ends_no_handshake_is_let_go_and_another_is_served() {
+    let (app, authority) = (App::start().await, policy_testkit::Authority::new());
+    let (policy, identity) =
+        (server(Protocol::Http1, everybody()), IdentityHandle::new(authority.workload()));
+    let setup = Setup::with(Some(policy), app.address, identity, |config| {
+        config.timeouts.detect = Duration::from_secs(1);
+        config.timeouts.handshake = Duration::from_secs(1);
+    })
+    .await;
+    let hello = crate::tls::hello_for(&name("web"));
+    // No byte; half of a ClientHello; one that nothing follows.
+    let begun = Instant::now();
+    let held = (0..60).map(async |number: usize| {
+        let mut stream = setup.connect().await;
+        stream.write_all(&hello[..hello.len() * (number % 3) / 2]).await.unwrap();
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+        begun.elapsed()
+    });
+    let held = futures_util::future::join_all(held);
+    let others = async {
+        for _ in 0..10 {
+            let mut other = Client::new(setup.connect().await).await;
+            assert_eq!(other.get("/").await.status, StatusCode::OK);
+        }
+    };
+    let (ended, ()) = tokio::join!(held, others);
+    let latest = ended.iter().max().unwrap();
+    assert!(*latest < Duration::from_secs(5), "{ended:?}");
+    assert_eq!(app.requests(), 10);
+}
+
 /// Bound: 64 KiB.
 #[tokio::test]
 async fn an_oversized_head_is_refused() {
@@ -246,6 +281,10 @@ async fn connections_of_a_port_are_bounded_across_workers() {
         assert_eq!(raw(setup.address, request, false).await, "");
     }
     assert_eq!(app.requests(), 3);
+    // Who came before is served meanwhile.
+    for client in &mut open {
+        assert_eq!(client.get("/").await.status, StatusCode::OK);
+    }
     drop(open);
     // Their permits are released.
     let again =
@@ -263,7 +302,8 @@ async fn requests_beyond_what_may_wait_are_answered_at_once_and_others_go_on() {
     .await;
     // A response that has begun does not count as awaited.
     let mut streaming = Client::new(setup.connect().await).await;
-    let _stream = streaming.send(crate::support::request("/stream", &[])).await;
+    let stream = streaming.send(crate::support::request("/stream", &[])).await;
+    let mut stream = stream.into_body();
     let mut waiting = Client::new(setup.connect().await).await;
     let waits = tokio::spawn(async move { waiting.get("/never").await });
     while app.requests() < 2 {
@@ -277,6 +317,10 @@ async fn requests_beyond_what_may_wait_are_answered_at_once_and_others_go_on() {
     let refused = crate::http2::client(&setup).await.send_request(call).await.unwrap();
     assert_eq!(refused.headers()["grpc-status"], "14");
     assert_eq!(app.requests(), 2, "neither reached the application");
+    for _ in 0..5 {
+        let frame = tokio::time::timeout(Duration::from_secs(60), stream.frame()).await.unwrap();
+        assert!(frame.unwrap().unwrap().is_data(), "the response that had begun goes on");
+    }
     setup.counted("inbound_http_errors_total{error=\"too_many_requests\",", 2).await;
     setup.logged("allow - - GET / 503").await;
     waits.abort();

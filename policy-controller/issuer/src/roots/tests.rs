@@ -82,6 +82,49 @@ async fn an_immutable_copy_is_deleted_and_made_anew_except_the_control_planes_ow
     assert_eq!(*asked.lock(), [format!("PUT {}", one("mesh"))]);
 }
 
+/// Editors of a namespace write a mebibyte into their ConfigMap, and a quarter of one into each pod.
+#[tokio::test]
+async fn what_editors_of_a_namespace_write_is_kept_in_bounds_and_others_keep_their_roots() {
+    let copy = Bundle { bundle: "roots".to_owned(), signed: None };
+    let roots = Roots::new(refusing_client(), CONFIG_MAP, "mesh", RootsScope::Injected);
+    let right = |namespace: &str| {
+        let mut map = roots.writer.map_of(None, &copy);
+        map.metadata.namespace = Some(namespace.to_owned());
+        map
+    };
+    let texts = |count: usize, bytes: usize| -> BTreeMap<String, String> {
+        (0..count).map(|number| (format!("key-{number}"), "a".repeat(bytes))).collect()
+    };
+    let mut large = right("evil");
+    large.data.as_mut().unwrap().insert("more".to_owned(), "a".repeat(1_000_000));
+    large.metadata.annotations = Some(texts(4, 60_000));
+    large.metadata.labels.as_mut().unwrap().extend(texts(4000, 63));
+    let mut kept = right("shop");
+    kept.metadata.annotations = Some(texts(1, 1000));
+    for map in [&large, &right("mesh"), &kept] {
+        let mut map = map.clone();
+        to_roots(&mut map);
+        roots.map(ObjectEvent::Applied(map));
+    }
+    let (others, wrong) = roots.compare(&copy);
+    assert_eq!(others, BTreeSet::from(["mesh".to_owned(), "shop".to_owned()]));
+    let [(namespace, Some(map))] = &*wrong else { panic!("{wrong:?}") };
+    assert_eq!(namespace, "evil");
+    assert!(serde_json::to_string(map).unwrap().len() < 1000, "{map:?}");
+    assert_eq!(roots.cache.lock().maps.get("shop"), Some(&kept));
+
+    let mut pod = Pod::default();
+    pod.metadata = kube::api::ObjectMeta {
+        name: Some("web".to_owned()),
+        namespace: Some("evil".to_owned()),
+        annotations: Some(texts(4, 60_000)),
+        labels: Some(texts(4000, 63)),
+        ..pod.metadata
+    };
+    to_injection(&mut pod);
+    assert!(serde_json::to_string(&pod).unwrap().len() < 200, "{pod:?}");
+}
+
 #[tokio::test]
 async fn only_what_a_namespace_can_cause_is_a_refusal() {
     for (code, is_refusal) in

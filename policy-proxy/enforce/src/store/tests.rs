@@ -317,6 +317,19 @@ async fn ports_on_demand_are_bounded_and_evicted_when_idle() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_network_with_every_port_on_demand_gives_one_to_another_at_once() {
+    let store = store(StoreConfig { on_demand_ports: 4, ..StoreConfig::default() });
+    declared(&store, &[80]);
+    let greedy = "10.0.0.1".parse().unwrap();
+    let held: Vec<_> = (1000..1100).map(|number| store.port_for(port(number), greedy)).collect();
+    assert_eq!(store.ports().len(), 5);
+    let other = store.port_for(port(2000), "10.0.0.2".parse().unwrap());
+    assert!(store.ports().contains_key(&port(2000)));
+    assert_eq!(store.ports().len(), 5);
+    drop((held, other));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pending_policy_decides_until_the_first_answer_and_never_after_it() {
     let pending = Some(policy(DefaultPolicy::AllUnauthenticated));
     let store = store(StoreConfig { pending, ..StoreConfig::default() });

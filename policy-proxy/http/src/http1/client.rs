@@ -17,6 +17,7 @@ use super::request_decode::Bounds;
 use super::request_encode;
 use super::response_decode::{self, ResponseFraming, ResponseHead};
 use super::write_buf::WriteBuf;
+use crate::backlog;
 use crate::interim::InterimResponses;
 use bytes::{Bytes, BytesMut};
 use http::header::EXPECT;
@@ -392,7 +393,7 @@ where
             }
             return Poll::Ready(Ok(read));
         }
-        self.input.reserve(self.read_size);
+        self.input.reserve(backlog::bounded(self.read_size));
         let read_size = self.input.capacity().saturating_sub(self.input.len());
         let read = ready!(pin!(self.io.read_buf(&mut self.input)).poll(cx))?;
         if read == read_size {

@@ -1,5 +1,6 @@
 //! Output of a connection: a head and the data that follows it, in one write.
 
+use crate::backlog::Backlog;
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,6 +28,8 @@ pub struct WriteBuf {
     unflushed: bool,
     /// True if `small` is kept once it is written, for [`Self::rewind`].
     kept: bool,
+    /// What the writer does not take.
+    backlog: Backlog,
 }
 
 impl WriteBuf {
@@ -142,7 +145,9 @@ impl WriteBuf {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         while self.has_pending() {
-            let written = ready!(self.poll_write(io, cx))?;
+            let polled = self.poll_write(io, cx);
+            self.backlog.set(if polled.is_pending() { self.len() } else { 0 });
+            let written = ready!(polled)?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }

@@ -4,6 +4,7 @@ use super::error::{ClientConnError, UploadError, cut, reset_error, unexpected_eo
 use crate::sidecar::io::{ClientIo, Metered};
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Frame;
+use policy_http::backlog;
 use policy_http::http1::decode::{BodyError, Decoded, Decoder};
 use policy_http::http1::read_buf;
 use policy_http::http1::request_decode::{self, Bounds, RequestHead};
@@ -299,7 +300,8 @@ impl Inner {
         };
         let left = decoder.remaining().and_then(|left| usize::try_from(left).ok());
         // One byte more than expected: a read that fills its buffer has to be followed by another.
-        let room = left.map_or(*step, |left| left.saturating_add(1).min(*step));
+        let most = backlog::bounded(*step);
+        let room = left.map_or(most, |left| left.saturating_add(1).min(most));
         self.read_buf.reserve(room);
         let read = ready!(pin!(io.read_buf(&mut self.read_buf)).poll(cx)).map_err(cut)?;
         if read == 0 {

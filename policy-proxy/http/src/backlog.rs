@@ -1,0 +1,61 @@
+//! Bytes that one side of a connection does not take, of all connections of the process that carry
+//! HTTP/1 or bytes. While they are many, every connection reads little at a time, so that many
+//! clients that take nothing cost little each. HTTP/2 has room of its own
+//! ([`crate::http2::BodyRoom`]).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// The bytes of one direction of a connection that wait to be taken; none once it is dropped.
+#[derive(Debug, Default)]
+pub struct Backlog(usize);
+
+impl Backlog {
+    /// Counts this many bytes.
+    #[inline]
+    pub fn set(&mut self, bytes: usize) {
+        if bytes != self.0 {
+            HELD.fetch_add(bytes, Ordering::Relaxed);
+            HELD.fetch_sub(self.0, Ordering::Relaxed);
+            self.0 = bytes;
+        }
+    }
+}
+
+impl Drop for Backlog {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// Returns the number of bytes to buffer where `wanted` would be best: as many, or few while many
+/// wait to be taken.
+#[inline]
+pub fn bounded(wanted: usize) -> usize {
+    if HELD.load(Ordering::Relaxed) > MANY { wanted.min(FEW) } else { wanted }
+}
+
+/// Bytes in all above which every connection buffers [`FEW`].
+const MANY: usize = 8 * 1024 * 1024;
+const FEW: usize = 8 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_many_bytes_wait_everybody_buffers_few() {
+        assert_eq!((bounded(64 * 1024), bounded(100)), (64 * 1024, 100));
+        let mut held = Backlog::default();
+        held.set(MANY / 2);
+        let mut more = Backlog::default();
+        more.set(MANY);
+        assert_eq!((bounded(64 * 1024), bounded(100)), (FEW, 100));
+        more.set(1);
+        assert_eq!(bounded(64 * 1024), 64 * 1024);
+        more.set(MANY);
+        drop(more);
+        assert_eq!(bounded(64 * 1024), 64 * 1024);
+    }
+}
