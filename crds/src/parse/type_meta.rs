@@ -105,8 +105,14 @@ fn nearest_group(kinds: &[Kind], group: &str) -> Option<Kind> {
         |kind: &&Kind| group.strip_suffix(kind.group()).is_some_and(|before| before.ends_with('.'));
     let close = kinds.iter().find(is_near).or_else(|| kinds.iter().find(is_end));
     let close = close.or_else(|| kinds.iter().find(is_within));
-    let has_no_such_kind = known.contains(&group) || near.is_some();
+    let has_no_such_kind = known.contains(&group) || near.is_some() || is_of_kubernetes(group);
     close.or_else(|| kinds.first().filter(|_| has_no_such_kind)).copied()
+}
+
+/// True for a group that only Kubernetes itself may define, where no kind of another group is: one without
+/// a dot, such as `policy`, and those below `k8s.io`.
+fn is_of_kubernetes(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
 }
 
 /// The message about a kind in a group that has none of its name.
