@@ -213,7 +213,7 @@ pub fn decide_request(
 /// Returns true if an exemption is about `request`, whose path is in match form, whoever sends it.
 pub fn is_meant(policy: &ServerPolicy, exemption: &Exemption, request: &RequestView<'_>) -> bool {
     let wanted = exemption.request.as_ref();
-    let wanted = wanted.map(|wanted| matches::evaluate(&wanted.on_port(policy.paths), request));
+    let wanted = wanted.map(|wanted| matches::evaluate(wanted, policy.paths, request));
     wanted == Some(MatchResult::Match)
 }
 
@@ -230,13 +230,20 @@ pub fn matched_headers(policy: &ServerPolicy) -> Vec<HeaderName> {
 
 /// Returns true if a matched header has a line that is not visible ASCII, spaces and tabs.
 fn has_obs_text(policy: &ServerPolicy, request: &RequestView<'_>) -> bool {
-    let lines = |name: &HeaderName| request.headers.get_all(name).iter();
-    matched_headers(policy).iter().any(|name| lines(name).any(|line| line.to_str().is_err()))
+    let mut other = request.headers.iter().filter(|(_, line)| line.to_str().is_err()).peekable();
+    // Most requests have no such line.
+    other.peek().is_some() && {
+        let matched = matched_headers(policy);
+        other.any(|(name, _)| matched.contains(name))
+    }
 }
 
 /// Returns the first rule of a route that comes before all others which the request fulfils or may
 /// fulfil.
 fn unreadable(policy: &ServerPolicy, request: &RequestView<'_>) -> Option<RuleId> {
+    if policy.routes.routes.iter().all(|route| is_in_a_table(route)) {
+        return None;
+    }
     let tables = tables(policy, request.host);
     if let Some(Some(host)) = tables.first()
         && policy.routes.hosts.get(host) == Some(&Unmatched::Deny(Denied::NotDelegated))
@@ -250,7 +257,7 @@ fn unreadable(policy: &ServerPolicy, request: &RequestView<'_>) -> Option<RuleId
         }
         for (rule, entry) in (0_u32..).zip(&route.rules) {
             let meets = |wanted: &RequestMatch| {
-                matches::evaluate(&wanted.on_port(policy.paths), request) != MatchResult::NoMatch
+                matches::evaluate(wanted, policy.paths, request) != MatchResult::NoMatch
             };
             if entry.matches.is_empty() || entry.matches.iter().any(meets) {
                 return Some(RuleId { route: number, rule });
@@ -269,9 +276,10 @@ fn is_in_a_table(route: &Route) -> bool {
 fn tables(policy: &ServerPolicy, host: Option<&str>) -> Vec<Option<HostPattern>> {
     let routes = policy.routes.routes.iter().filter(|route| is_in_a_table(route));
     let named = routes.flat_map(|route| &route.hosts);
-    let all: BTreeSet<&HostPattern> = named.chain(policy.routes.hosts.keys()).collect();
-    let mut found: Vec<_> =
-        all.into_iter().filter(|pattern| host.is_some_and(|host| pattern.admits(host))).collect();
+    let of_host = |pattern: &&HostPattern| host.is_some_and(|host| pattern.admits(host));
+    let all: BTreeSet<&HostPattern> =
+        named.chain(policy.routes.hosts.keys()).filter(of_host).collect();
+    let mut found: Vec<_> = all.into_iter().collect();
     found.sort_by_key(|pattern| match pattern {
         HostPattern::Exact(_) => (0, Reverse(0)),
         HostPattern::Suffix(suffix) => (1, Reverse(suffix.len())),
@@ -301,14 +309,17 @@ fn select(
             candidates.extend(matches.iter().map(|wanted| (wanted, RuleId { route, rule })));
         }
     }
-    // The sort is stable: what ties stays in the order of the list.
-    candidates.sort_by(|(a, _), (b, _)| matches::in_order(a, b));
-    candidates.into_iter().find_map(|(wanted, id)| {
-        match matches::evaluate(&wanted.on_port(policy.paths), request) {
+    let evaluated = candidates.into_iter().filter_map(|(wanted, id)| {
+        match matches::evaluate(wanted, policy.paths, request) {
             MatchResult::NoMatch => None,
-            result @ (MatchResult::Match | MatchResult::Indeterminate) => Some((id, result)),
+            result @ (MatchResult::Match | MatchResult::Indeterminate) => {
+                Some((wanted, id, result))
+            }
         }
-    })
+    });
+    // Of several that tie, the first of the list.
+    let first = evaluated.min_by(|(a, ..), (b, ..)| matches::in_order(a, b))?;
+    Some((first.1, first.2))
 }
 
 /// Returns the match of the rule `id` that governs a request: the first in order of precedence of those
@@ -323,9 +334,10 @@ pub fn governing_match<'a>(
     let rule = policy.routes.routes.get(route)?.rules.get(rule)?;
     let path = match_form::matched(request.path, policy.paths);
     let request = &RequestView { path: &path, ..*request };
-    let fulfilled = rule.matches.iter().filter(|wanted| {
-        matches::evaluate(&wanted.on_port(policy.paths), request) == MatchResult::Match
-    });
+    let fulfilled = rule
+        .matches
+        .iter()
+        .filter(|wanted| matches::evaluate(wanted, policy.paths, request) == MatchResult::Match);
     fulfilled.min_by(|a, b| matches::in_order(a, b))
 }
 

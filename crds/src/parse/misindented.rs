@@ -1,5 +1,6 @@
 //! Fields of `metadata` and `spec` of a manifest that stand beside them, because a line is indented too
-//! little. An API server drops them, or refuses the object.
+//! little, and a `spec` within `metadata`, whose lines are indented too far. An API server drops them, or
+//! refuses the object.
 
 use crate::kind::Kind;
 use crate::object::FieldError;
@@ -19,10 +20,21 @@ pub(super) fn straightened(value: &Value) -> (Cow<'_, Value>, Vec<FieldError>) {
     let Some(fields) = value.as_object().filter(|fields| is_of_policy(fields)) else {
         return (Cow::Borrowed(value), errors);
     };
-    if METADATA.iter().chain(&SPEC).all(|name| !fields.contains_key(*name)) {
+    let has_stray = METADATA.iter().chain(&SPEC).any(|name| fields.contains_key(*name));
+    let inner_spec = fields.get("metadata").and_then(|metadata| metadata.get("spec"));
+    let inner_spec = inner_spec.filter(|_| fields.get("spec").is_none_or(Value::is_null));
+    if !has_stray && inner_spec.is_none() {
         return (Cow::Borrowed(value), errors);
     }
     let mut moved = fields.clone();
+    if let Some(spec) = inner_spec {
+        moved.insert("spec".to_owned(), spec.clone());
+        if let Some(metadata) = moved.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("spec");
+        }
+        let message = "belongs beside `metadata`: its lines are indented too far";
+        errors.push(FieldError::new("metadata.spec", message));
+    }
     for (place, names) in [("metadata", METADATA), ("spec", SPEC)] {
         for name in names {
             let inside = fields.get(place).is_some_and(|inside| inside.get(name).is_some());
@@ -65,7 +77,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_field_that_is_indented_too_little_is_read_where_it_belongs() {
+    fn a_field_at_another_depth_is_read_where_it_belongs() {
         let route = |metadata: Value, spec: Value| {
             json!({
                 "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
@@ -93,6 +105,14 @@ mod tests {
         assert_eq!(*found, whole);
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(errors, ["rules: is in `spec` too: an API server drops this one"]);
+        let mut within = whole.clone();
+        within["spec"] = Value::Null;
+        within["metadata"]["spec"] = whole["spec"].clone();
+        let (found, errors) = straightened(&within);
+        assert_eq!(*found, whole);
+        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        let message = "metadata.spec: belongs beside `metadata`: its lines are indented too far";
+        assert_eq!(errors, [message]);
         let other = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "labels": {}});
         assert_eq!(straightened(&other), (Cow::Borrowed(&other), Vec::new()));
     }

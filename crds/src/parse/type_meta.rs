@@ -105,11 +105,17 @@ fn nearest_group(kinds: &[Kind], group: &str) -> Option<Kind> {
         |kind: &&Kind| group.strip_suffix(kind.group()).is_some_and(|before| before.ends_with('.'));
     let close = kinds.iter().find(is_near).or_else(|| kinds.iter().find(is_end));
     let close = close.or_else(|| kinds.iter().find(is_within));
-    let has_no_such_kind = known.contains(&group) || near.is_some();
+    let has_no_such_kind = known.contains(&group) || near.is_some() || is_of_kubernetes(group);
     // Gateway API has a TCPRoute of its own, which is not read.
     let is_shared = |kind: &&Kind| **kind == Kind::SmiTcpRoute;
     let first = kinds.first().filter(|kind| has_no_such_kind && !is_shared(kind));
     close.or(first).copied()
+}
+
+/// True for a group that only Kubernetes itself may define, where no kind of another group is: one without
+/// a dot, such as `policy`, and those below `k8s.io`.
+fn is_of_kubernetes(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
 }
 
 /// The message about a kind in a group that has none of its name.

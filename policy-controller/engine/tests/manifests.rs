@@ -66,7 +66,7 @@ spec:
 /// An edit, and the verdict on the rest of what the wider route permits.
 type Edit = (&'static str, &'static str, &'static str);
 
-const BOTH: [Edit; 29] = [
+const BOTH: [Edit; 31] = [
     ("kind: HTTPRoute", "kind: HTTPRout", "allow"),
     ("kind: HTTPRoute", "kind: httproute", "allow"),
     ("gateway.networking.k8s.io/v1", "gateway.networking.k8s.io", "allow"),
@@ -75,6 +75,8 @@ const BOTH: [Edit; 29] = [
     ("gateway.networking.k8s.io/v1", "networking.k8s.io/v1", "allow"),
     ("gateway.networking.k8s.io/v1", "apps/v1", "allow"),
     ("gateway.networking.k8s.io/v1", "v1", "allow"),
+    ("gateway.networking.k8s.io/v1", "policy/v1", "allow"),
+    ("gateway.networking.k8s.io/v1", "authorization.k8s.io/v1", "allow"),
     ("  rules:", "  rulez:", "route_invalid"),
     ("  rules:", "  Rules:", "route_invalid"),
     ("  rules:", "  routing:", "route_invalid"),
@@ -198,6 +200,21 @@ spec:
         service: books
         method: admin
 ";
+
+/// A tight route was lost whole: its lines were in `metadata`.
+#[test]
+fn a_spec_within_metadata_opens_nothing() {
+    let (head, spec) = TIGHT.split_once("spec:").unwrap();
+    let within = spec.replace('\n', "\n  ");
+    let within = format!("{head}  spec:{}", within.trim_end());
+    for hostnames in ["", "web"] {
+        assert_eq!(
+            verdicts(hostnames, &within),
+            ["unauthorized", "allow"],
+            "{hostnames}: {within}"
+        );
+    }
+}
 
 #[test]
 fn of_two_objects_of_one_name_the_second_keeps_what_it_refuses() {

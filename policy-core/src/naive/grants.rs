@@ -13,8 +13,8 @@ pub(super) fn holds(grant: &Authorization, subject: &Subject<'_>) -> bool {
     match &grant.requirement {
         Requirement::Nothing => true,
         Requirement::All(conditions) => {
-            let met = conditions.iter().filter(|condition| is_met(&condition.test, subject));
-            !conditions.is_empty() && met.count() == conditions.len()
+            !conditions.is_empty()
+                && conditions.iter().all(|condition| is_met(&condition.test, subject))
         }
     }
 }
@@ -37,10 +37,10 @@ fn is_met(test: &Predicate, subject: &Subject<'_>) -> bool {
 }
 
 fn is_inside(network: &NetworkMatch, connection: &Connection<'_>) -> bool {
-    let blocks = match network.term {
-        NetworkTerm::Net(net) => vec![net],
-        NetworkTerm::Symbol(NetworkSymbol::NodeLocal) => connection.facts.node_local.clone(),
-        NetworkTerm::Symbol(NetworkSymbol::Cluster) => connection.facts.cluster.clone(),
+    let blocks = match &network.term {
+        NetworkTerm::Net(net) => std::slice::from_ref(net),
+        NetworkTerm::Symbol(NetworkSymbol::NodeLocal) => &connection.facts.node_local,
+        NetworkTerm::Symbol(NetworkSymbol::Cluster) => &connection.facts.cluster,
     };
     let has_client = |block: &IpNet| contains(block, connection.client);
     blocks.iter().any(has_client) && !network.except.iter().any(has_client)
@@ -49,17 +49,18 @@ fn is_inside(network: &NetworkMatch, connection: &Connection<'_>) -> bool {
 /// Returns true if `address` begins with the network bits of `block` and is of its family.
 fn contains(block: &IpNet, address: IpAddr) -> bool {
     let counts = usize::from(block.prefix_len());
-    let pairs = bits(block.addr()).into_iter().zip(bits(address));
-    block.addr().is_ipv4() == address.is_ipv4() && pairs.take(counts).all(|(own, its)| own == its)
+    match (block.addr(), address) {
+        (IpAddr::V4(own), IpAddr::V4(its)) => begin_alike(&own.octets(), &its.octets(), counts),
+        (IpAddr::V6(own), IpAddr::V6(its)) => begin_alike(&own.octets(), &its.octets(), counts),
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+    }
 }
 
-fn bits(address: IpAddr) -> Vec<bool> {
-    let octets = match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    };
-    let bits = |octet: u8| [128, 64, 32, 16, 8, 4, 2, 1].map(|bit| octet & bit != 0);
-    octets.into_iter().flat_map(bits).collect()
+/// Returns true if the first bits of two addresses are the same.
+fn begin_alike(own: &[u8], its: &[u8], counts: usize) -> bool {
+    let bits = |octet: &u8| [128, 64, 32, 16, 8, 4, 2, 1].map(|bit| octet & bit != 0);
+    let mut pairs = own.iter().flat_map(bits).zip(its.iter().flat_map(bits)).take(counts);
+    pairs.all(|(own, its)| own == its)
 }
 
 fn is_named(identity: &Identity, name: &IdentityMatch) -> bool {

@@ -1,6 +1,6 @@
 //! The rules that did not decide a request, each with the reason.
 
-use super::matches::{evaluate, in_order};
+use super::matches::{by_header, by_parameter, evaluate, has_path, in_order};
 use crate::decision::RuleId;
 use crate::match_form;
 use crate::match_result::MatchResult;
@@ -116,7 +116,9 @@ pub fn other_rules(
         }
     }
     lost.sort_by(|(a, _), (b, _)| in_sequence(a, b));
-    missed.sort_by_key(|(parts, other)| (*parts, Reverse(shared(&other.wanted, request.path))));
+    missed.sort_by_cached_key(|(parts, other)| {
+        (*parts, Reverse(shared(&other.wanted, request.path)))
+    });
     let lost = lost.into_iter().map(|(_, other)| other);
     lost.chain(missed.into_iter().map(|(_, other)| other)).collect()
 }
@@ -138,7 +140,7 @@ fn place_of<'a>(
     let taken = rule
         .matches
         .iter()
-        .filter(|wanted| evaluate(&wanted.on_port(policy.paths), request) != MatchResult::NoMatch);
+        .filter(|wanted| evaluate(wanted, policy.paths, request) != MatchResult::NoMatch);
     let wanted = taken.min_by(|a, b| in_order(a, b)).unwrap_or(everything);
     Some(MatchPlace { host: host_of(route, request.host), wanted })
 }
@@ -193,25 +195,23 @@ fn missed_parts(
     request: &RequestView<'_>,
 ) -> Vec<MatchPart> {
     let on_host = |pattern: &HostPattern| request.host.is_some_and(|own| pattern.admits(own));
-    let fails =
-        |part: RequestMatch| evaluate(&part.on_port(policy.paths), request) == MatchResult::NoMatch;
     let mut parts = Vec::new();
     if !route.hosts.is_empty() && !route.hosts.iter().any(on_host) {
         parts.push(MatchPart::Host);
     }
-    if fails(RequestMatch::path(wanted.path.clone())) {
+    if !has_path(&wanted.path, policy.paths, request.path) {
         parts.push(MatchPart::Path);
     }
     if wanted.method().is_some_and(|method| method != request.method) {
         parts.push(MatchPart::Method);
     }
     for header in wanted.headers() {
-        if fails(RequestMatch::everything().with_headers(vec![header.clone()])) {
+        if by_header(header, request) == MatchResult::NoMatch {
             parts.push(MatchPart::Header(header.name.to_string()));
         }
     }
     for parameter in wanted.query() {
-        if fails(RequestMatch::everything().with_query(vec![parameter.clone()])) {
+        if by_parameter(parameter, request) == MatchResult::NoMatch {
             parts.push(MatchPart::Query(parameter.name.to_string()));
         }
     }
