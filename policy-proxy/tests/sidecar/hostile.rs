@@ -1,9 +1,11 @@
 //! Hostile clients. Each limit is stated with its test.
 
 use crate::support::*;
+use crate::tls::{Mesh as _, hello_for};
 use http::StatusCode;
 use http_body_util::BodyExt;
 use policy_core::Protocol;
+use policy_testkit::Authority;
 use policy_tls::identity::IdentityHandle;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -175,7 +177,7 @@ async fn slow_headers_end_the_connection() {
 /// Bound: two seconds after `detect` and `handshake` (here one second each).
 #[tokio::test]
 async fn who_never_says_what_it_speaks_or_ends_no_handshake_is_let_go_and_another_is_served() {
-    let (app, authority) = (App::start().await, policy_testkit::Authority::new());
+    let (app, authority) = (App::start().await, Authority::new());
     let (policy, identity) =
         (server(Protocol::Http1, everybody()), IdentityHandle::new(authority.workload()));
     let setup = Setup::with(Some(policy), app.address, identity, |config| {
@@ -183,7 +185,7 @@ async fn who_never_says_what_it_speaks_or_ends_no_handshake_is_let_go_and_anothe
         config.timeouts.handshake = Duration::from_secs(1);
     })
     .await;
-    let hello = crate::tls::hello_for(&name("web"));
+    let hello = hello_for(&name("web"));
     // No byte; half of a ClientHello; one that nothing follows.
     let begun = Instant::now();
     let held = (0..60).map(async |number: usize| {

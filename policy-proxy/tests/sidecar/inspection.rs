@@ -290,8 +290,4 @@ async fn a_stream_has_what_passes_its_filter_and_counts_what_it_left_out() {
     for (_, response) in refused {
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     }
-    // While nobody reads them, clients of the workload are served.
-    for _ in 0..600 {
-        assert_eq!(client.get("/open").await.status, StatusCode::OK);
-    }
 }

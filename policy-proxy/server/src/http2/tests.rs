@@ -174,7 +174,7 @@ async fn a_client_that_does_not_take_its_answers_is_not_read() {
     assert!(last < REQUESTS, "everything was read");
     let kept = kept.load(Ordering::Relaxed);
     assert!(kept < 100, "{kept} answers are kept");
-    let (mut other, _served, _driven) = connected(settings()).await;
+    let (mut other, _served, _driven) = connected(settings).await;
     assert_eq!(ask(&mut other, 1_000).await, "1000", "another client is served");
     let taking = tokio::spawn(async move {
         let mut taken = vec![0; 64 * 1024];
