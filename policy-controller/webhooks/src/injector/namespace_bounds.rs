@@ -299,7 +299,11 @@ mod tests {
         let mut bounds = NamespaceBounds::default();
         objects.iter().for_each(|object| bounds.add(object));
         let found = bounds.errors(&pod, &context);
-        [found.refused, found.warned].map(|all| all.iter().map(ToString::to_string).collect())
+        let shown = |error: &FieldError| match error.field.is_empty() {
+            true => error.message.clone(),
+            false => error.to_string(),
+        };
+        [found.refused, found.warned].map(|all| all.iter().map(shown).collect())
     }
 
     /// The one that is found, without what all have in common, and whether it is certain.
