@@ -91,14 +91,14 @@ pub fn agreement(data: &[u8]) -> Result<(), String> {
         same(naive::decide_connection(&policy, &connection), &first).map_err(wrong)?;
         explains(&explanation, &first).map_err(wrong)?;
         let mut memo = Memo::new();
-        for (number, request) in requests.iter().enumerate() {
+        for (request, explained_to) in requests.iter().zip((0..CLIENTS).cycle()) {
             let view = request.view();
             let wrong = |wrong: String| format!("{client:?}, {request:?}: {wrong}");
             let expected = naive::decide_request(&policy, &connection, &view);
             let first = evaluator.decide_request(&connection, &mut memo, &view);
             same(expected, &first).map_err(wrong)?;
             // An explanation takes longer than many decisions: of each request there is that of one client.
-            if number % CLIENTS == turn {
+            if explained_to == turn {
                 let again = evaluator.decide_request(&connection, &mut memo, &view);
                 same(expected, &again).map_err(wrong)?;
                 let explanation = explain(&policy, &connection, Some(&view));

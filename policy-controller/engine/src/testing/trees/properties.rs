@@ -1,21 +1,21 @@
 //! What must hold of a world, and of one with less in it.
 
 use super::oracle::{claims, is_bound, is_tree_host, may_answer};
-use super::world::{ANSWERED_HOSTS, HOSTS, NAMESPACES, PATHS, SERVERS, World};
+use super::world::{ANSWERED_HOSTS, HOSTS, NAMESPACES, PATHS, Place, SERVERS, World};
 use crate::contributions::{contributor, without};
 use crate::query::claims::HostClaim;
 use crate::{Compiled, ControllerConfig, compile_objects};
 use policy_core::{
-    Connection, Decision, HostPattern, Identity, Origin, RequestView, ServerPolicy, Tls,
+    Connection, Decision, Facts, HostPattern, Identity, Origin, RequestView, ServerPolicy, Tls,
     WorkloadKey, naive,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
 use std::sync::LazyLock;
 
 /// A request that a Server permits: the Server, the host, the path, and whether the client is meshed.
-pub type Permitted = ((usize, usize), &'static str, String, bool);
+pub type Permitted = ((usize, usize), &'static str, &'static str, bool);
 
 fn paths() -> &'static [String] {
     static ALL: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -28,36 +28,67 @@ fn paths() -> &'static [String] {
 /// The requests that the Servers of a world permit, on Servers that are bound by trees and on the
 /// hosts of these trees.
 pub fn permitted(world: &World, compiled: &Compiled) -> BTreeSet<Permitted> {
-    let mut found = BTreeSet::new();
-    for (n, namespace) in NAMESPACES.iter().enumerate() {
-        let key = WorkloadKey::pod(namespace, "web");
-        for s in 0..SERVERS.len() {
-            if !is_bound(world, (n, s)) {
-                continue;
-            }
-            let port = NonZeroU16::new(8080 + u16::try_from(s).unwrap()).unwrap();
-            let policy = compiled.port(&key, port).unwrap();
+    Decided::default().permitted(world, compiled)
+}
+
+/// What the Servers of one world after the other permit. A policy that is as it was decides as it did.
+#[derive(Default)]
+struct Decided(BTreeMap<Place, DecidedByPolicy>);
+
+/// The paths that a policy permits on each host that was looked at, with and without a meshed client.
+struct DecidedByPolicy {
+    policy: Arc<ServerPolicy>,
+    on_host: BTreeMap<&'static str, Vec<(&'static str, bool)>>,
+}
+
+impl Decided {
+    fn permitted(&mut self, world: &World, compiled: &Compiled) -> BTreeSet<Permitted> {
+        let mut found = BTreeSet::new();
+        for (n, namespace) in NAMESPACES.iter().enumerate() {
+            let key = WorkloadKey::pod(namespace, "web");
             let facts = &compiled.workloads[&key].state.facts;
-            for host in ANSWERED_HOSTS {
-                if !is_tree_host(world, (n, s), host) {
-                    continue;
-                }
-                for path in paths() {
-                    for meshed in [false, true] {
-                        let decision = decide((&policy, facts), host, path, meshed);
-                        if matches!(decision, Decision::Permit(_)) {
-                            found.insert(((n, s), host, path.clone(), meshed));
-                        }
+            for s in (0..SERVERS.len()).filter(|s| is_bound(world, (n, *s))) {
+                let port = NonZeroU16::new(8080 + u16::try_from(s).unwrap()).unwrap();
+                let policy = compiled.port(&key, port).unwrap();
+                let own = self.of((n, s), policy);
+                for host in ANSWERED_HOSTS {
+                    if is_tree_host(world, (n, s), host) {
+                        let permitted = own.permitted(facts, host).iter();
+                        found
+                            .extend(permitted.map(|(path, meshed)| ((n, s), host, *path, *meshed)));
                     }
                 }
             }
         }
+        found
     }
-    found
+
+    /// The decisions of the policy of a Server.
+    fn of(&mut self, server: Place, policy: Arc<ServerPolicy>) -> &mut DecidedByPolicy {
+        let new = || DecidedByPolicy { policy: Arc::clone(&policy), on_host: BTreeMap::new() };
+        let own = self.0.entry(server).or_insert_with(new);
+        if own.policy != policy {
+            *own = new();
+        }
+        own
+    }
+}
+
+impl DecidedByPolicy {
+    fn permitted(&mut self, facts: &Facts, host: &'static str) -> &[(&'static str, bool)] {
+        let policy = &*self.policy;
+        self.on_host.entry(host).or_insert_with(|| {
+            let all = paths().iter().flat_map(|path| [(path.as_str(), false), (path, true)]);
+            let is_permitted = |(path, meshed): &(&'static str, bool)| {
+                matches!(decide((policy, facts), host, path, *meshed), Decision::Permit(_))
+            };
+            all.filter(is_permitted).collect()
+        })
+    }
 }
 
 fn decide(
-    (policy, facts): (&ServerPolicy, &policy_core::Facts),
+    (policy, facts): (&ServerPolicy, &Facts),
     host: &str,
     path: &str,
     meshed: bool,
@@ -163,9 +194,14 @@ pub fn less_is_the_rest(compiled: &Compiled, namespaces: &[&str]) -> Result<usiz
 /// # Errors
 /// The first request that was not.
 pub fn contained(world: &World, compiled: &Compiled) -> Result<(), String> {
+    all_given(world, &permitted(world, compiled))
+}
+
+/// Holds what a world permits to what its Servers were handed.
+fn all_given(world: &World, permitted: &BTreeSet<Permitted>) -> Result<(), String> {
     let claims = claims(world);
-    for (server, host, path, _) in permitted(world, compiled) {
-        if !may_answer((world, &claims), server, host, &path) {
+    for (server, host, path, _) in permitted {
+        if !may_answer((world, &claims), *server, host, path) {
             return Err(format!("Server {server:?} answers {host} {path}, which nobody gave it"));
         }
     }
@@ -224,18 +260,19 @@ pub fn claims_are_those_of_the_objects(world: &World, compiled: &Compiled) -> Re
 /// # Errors
 /// The promise that is broken, in words.
 pub fn check(data: &[u8]) -> Result<(), String> {
-    let mut world = World::read(data);
-    let compiled = compile_objects(world.objects(), &ControllerConfig::default());
-    contained(&world, &compiled)?;
-    claims_are_those_of_the_objects(&world, &compiled)?;
-    routes_leave_hosts_to_their_owners(&world, &compiled)?;
+    let first = World::read(data);
+    let compiled = compile_objects(first.objects(), &ControllerConfig::default());
+    let mut decided = Decided::default();
+    let before = decided.permitted(&first, &compiled);
+    all_given(&first, &before)?;
+    claims_are_those_of_the_objects(&first, &compiled)?;
+    routes_leave_hosts_to_their_owners(&first, &compiled)?;
+    let mut world = first.clone();
     let mut permitted_by = |next: World| {
         compiled.change(world.changes_to(&next));
         world = next;
-        permitted(&world, &compiled)
+        decided.permitted(&world, &compiled)
     };
-    let first = World::read(data);
-    let before = permitted_by(first.clone());
     for less in first.with_less_permission() {
         if let Some(added) = permitted_by(less).difference(&before).next() {
             return Err(format!("without a policy or an authentication {added:?} is permitted"));
