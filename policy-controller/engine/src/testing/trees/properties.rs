@@ -12,7 +12,7 @@ use policy_core::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// A request that a Server permits: the Server, the host, the path, and whether the client is meshed.
 pub type Permitted = ((usize, usize), &'static str, &'static str, bool);
