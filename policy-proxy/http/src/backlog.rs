@@ -3,21 +3,23 @@
 //! clients that take nothing cost little each. HTTP/2 has room of its own
 //! ([`crate::http2::BodyRoom`]).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-static HELD: AtomicUsize = AtomicUsize::new(0);
+static HELD: AtomicU64 = AtomicU64::new(0);
 
-/// The bytes of one direction of a connection that wait to be taken; none once it is dropped.
+/// The bytes of one direction of a connection that wait to be taken; none once it is dropped. Small,
+/// because every connection has two.
 #[derive(Debug, Default)]
-pub struct Backlog(usize);
+pub struct Backlog(u32);
 
 impl Backlog {
     /// Counts this many bytes.
     #[inline]
     pub fn set(&mut self, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         if bytes != self.0 {
-            HELD.fetch_add(bytes, Ordering::Relaxed);
-            HELD.fetch_sub(self.0, Ordering::Relaxed);
+            HELD.fetch_add(bytes.into(), Ordering::Relaxed);
+            HELD.fetch_sub(self.0.into(), Ordering::Relaxed);
             self.0 = bytes;
         }
     }
@@ -37,7 +39,7 @@ pub fn bounded(wanted: usize) -> usize {
 }
 
 /// Bytes in all above which every connection buffers [`FEW`].
-const MANY: usize = 8 * 1024 * 1024;
+const MANY: u64 = 8 * 1024 * 1024;
 const FEW: usize = 8 * 1024;
 
 #[cfg(test)]
@@ -48,13 +50,13 @@ mod tests {
     fn while_many_bytes_wait_everybody_buffers_few() {
         assert_eq!((bounded(64 * 1024), bounded(100)), (64 * 1024, 100));
         let mut held = Backlog::default();
-        held.set(MANY / 2);
+        held.set(4 * 1024 * 1024);
         let mut more = Backlog::default();
-        more.set(MANY);
+        more.set(8 * 1024 * 1024);
         assert_eq!((bounded(64 * 1024), bounded(100)), (FEW, 100));
         more.set(1);
         assert_eq!(bounded(64 * 1024), 64 * 1024);
-        more.set(MANY);
+        more.set(8 * 1024 * 1024);
         drop(more);
         assert_eq!(bounded(64 * 1024), 64 * 1024);
     }

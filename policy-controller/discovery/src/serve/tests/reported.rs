@@ -11,7 +11,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 /// A connection from this address of the machine.
-pub(super) async fn from(client: [u8; 4], to: SocketAddr) -> Channel {
+async fn from(client: [u8; 4], to: SocketAddr) -> Channel {
     let connector = tower::service_fn(move |_| async move {
         let socket = TcpSocket::new_v4()?;
         socket.bind((client, 0).into())?;
