@@ -196,7 +196,7 @@ fn a_rule_of_cilium_without_a_protocol_is_narrower() {
         let spec = format!(
             "{{endpointSelector: {{matchLabels: {{app: web}}}}, ingress: [{{fromCIDR: [192.0.2.0/24]{to_ports}}}]}}"
         );
-        let found = import(&policy(&spec), &[]).unwrap();
+        let found = import(&policy(&spec), &["10.0.0.0/8"]).unwrap();
         let row = found.rows.iter().find(|row| row.subject.ends_with(" rule 1")).unwrap();
         (row.fidelity, row.note.contains("UDP, SCTP and ICMP too, which pass no sidecar"))
     };
