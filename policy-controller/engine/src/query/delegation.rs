@@ -298,6 +298,11 @@ impl TreeNode {
         children.iter().chain(self.faults().iter().filter_map(|fault| fault.child.as_ref()))
     }
 
+    /// True of a path that an invalid object keeps.
+    pub(crate) fn is_invalid(&self) -> bool {
+        self.faults().iter().any(|fault| fault.reason == Reason::Invalid)
+    }
+
     /// The object that holds the rule.
     pub fn object(&self) -> Option<&ObjectKey> {
         self.chain.last()

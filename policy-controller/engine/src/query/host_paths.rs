@@ -41,6 +41,8 @@ pub(crate) struct SharedRule {
     pub(crate) node: usize,
     /// True if its root lost the claim on the path: the root answers nothing there.
     pub(crate) is_lost: bool,
+    /// True if its root is invalid, and keeps the path from everybody.
+    pub(crate) is_kept: bool,
 }
 
 /// The paths of a host on which what a Server answers may differ from the path above.
@@ -81,7 +83,8 @@ impl HostPaths {
 
     /// The rule by which a Server answers a path that several namespaces claim: of the trees with a claim on it,
     /// the nearest first, the first one of which the Server has the rule. A claim takes nothing from the pods
-    /// of an earlier one in another namespace, so each tree counts that was there before all nearer ones.
+    /// of an earlier one in another namespace, so each tree counts that was there before all nearer ones. What
+    /// an invalid root keeps might be for any Server of its namespace, so that no earlier tree answers there.
     fn shared(&self, path: &PathPrefix, server: &ObjectKey) -> Option<RulePlace> {
         let mut nearer: Vec<&ClaimOrder> = Vec::new();
         for level in &self.levels {
@@ -97,6 +100,9 @@ impl HostPaths {
                     .get(tree)
                     .filter(|_| counts)
                     .and_then(|rules| path.and_above().find_map(|above| rules.get(above)));
+                if rule.is_some_and(|rule| rule.is_kept) && claim.namespace == server.namespace {
+                    return None;
+                }
                 let rule = rule.filter(|rule| !rule.is_lost).map(|rule| (*tree, rule.node));
                 if let Some(place) = rule.filter(|place| self.answers(*place, server)) {
                     return Some(place);

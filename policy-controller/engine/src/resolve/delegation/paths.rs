@@ -141,7 +141,8 @@ fn shared(
             // A rule of the root that has not the path there.
             let is_lost = rule.chain.len() == 1 && !reaches;
             if is_lost || (reaches && rule.has_path()) {
-                rules.insert(rule.path.clone(), SharedRule { node, is_lost });
+                let is_kept = rule.chain.len() == 1 && rule.is_invalid();
+                rules.insert(rule.path.clone(), SharedRule { node, is_lost, is_kept });
             }
         }
         found.rules.insert(t, rules);
