@@ -22,8 +22,9 @@ build-tests: clients
 LANES = "$${CARGO_TARGET_DIR:-target}/debug/test-lanes"
 
 # Left out: tests that serve on sockets to clients of other languages and push against bounds, and those of
-# watches that wait for half a minute (docs/testing.md).
-BEYOND_QUICK = --skip serve:: --skip for_long --skip half_a_minute --skip no_reconnect_ever_widens
+# watches that wait for up to half a minute (docs/testing.md).
+BEYOND_QUICK = --skip serve:: --skip source::tests::faults --skip source::tests::batcher --skip source::tests::reconnect \
+  --skip source::epoch_tracker
 
 ## quick: unit and property tests of every crate, in less than a minute where nothing is to be compiled
 quick:

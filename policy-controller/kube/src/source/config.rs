@@ -142,10 +142,14 @@ mod tests {
                 "grpcserviceclasses.portcullis.dev",
                 "timeoutpolicies.portcullis.dev",
                 "headerrewritepolicies.portcullis.dev",
+                "traffictargets.access.smi-spec.io",
+                "httproutegroups.specs.smi-spec.io",
+                "tcproutes.specs.smi-spec.io",
+                "identitybindings.access.smi-spec.io",
                 "externalworkloads.workload.linkerd.io"
             ]
         );
-        assert_eq!(watches.len(), 27);
+        assert_eq!(watches.len(), 31);
         assert_eq!(Scope::Cluster.limitations(), Vec::<String>::new());
     }
 
@@ -174,7 +178,7 @@ mod tests {
         };
         let watches = config.watches();
         assert!(watches.iter().all(|(key, _)| key.namespace.is_some() && key.kind != Kind::Node));
-        assert_eq!(watches.len(), 46);
+        assert_eq!(watches.len(), 54);
         let nodes: Vec<(String, Vec<IpAddr>)> = config
             .node_objects()
             .into_iter()
