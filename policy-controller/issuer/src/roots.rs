@@ -21,7 +21,7 @@ use kube::api::Api;
 use kube::{Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use policy_tls::identity::SignedRoots;
-use reduced::{to_injection, to_roots};
+use reduced::{INJECT, to_injection, to_roots};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -29,9 +29,6 @@ use tokio::sync::Notify;
 
 /// Default name of the ConfigMap of the roots.
 pub const CONFIG_MAP: &str = policy_kube::names::TRUST_ROOTS;
-
-/// The label, and the annotation of the same name, of namespaces with injection.
-const INJECT: &str = "portcullis.dev/inject";
 
 /// The label selector of injected pods.
 const INJECTED: &str = "portcullis.dev/proxy=injected";

@@ -2,9 +2,8 @@
 //!
 //! A query is a pure function of its key, the index and the configuration. Its answer is memoized
 //! together with every input and every other answer it read, including objects it looked up and did
-//! not find. When inputs are touched, the queries that read them are dirty. They are executed again
-//! in an order in which each comes after all that it may read; their readers become dirty only if
-//! the answer has changed.
+//! not find. When inputs are touched, the queries that read them are dirty. They are executed again,
+//! each after all that it may read; their readers become dirty only if the answer has changed.
 
 use super::graph::{Graph, Id, NodeKey};
 use super::interned::Interned;
@@ -33,9 +32,8 @@ use crate::query::grant::{
     ServerAuthorizationGrant, ServerGrants,
 };
 use crate::query::host_paths::HostPaths;
-use crate::query::hostnames::{
-    AttachedRoute, AttachedTo, ClaimedBelow, ClaimedBelowOf, CrowdedHostnamesOf,
-};
+use crate::query::hostnames::CrowdedHostnamesOf;
+use crate::query::hostnames::{AttachedRoute, AttachedTo, ClaimedBelow, ClaimedBelowOf};
 use crate::query::policy::{
     AttachedRoutes, AttachedRoutesOf, CompiledRoute, DenyingRoutes, DenyingRoutesOf, GrpcRouteOf,
     PolicyOf, RateLimitOf, ServerAuthorizationsOf, ServerBaseOf,
@@ -59,8 +57,7 @@ use policy_crds::resource::RouteAdmission;
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// A query about the index.

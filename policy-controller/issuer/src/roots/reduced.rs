@@ -1,12 +1,14 @@
 //! The parts of watched objects that are kept. Editors of a namespace decide how large its pods and
 //! its ConfigMap of roots are, and every object of the cluster counts against the issuer's memory.
 
-use super::INJECT;
 use crate::map_writer::CONTROL_PLANE;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use std::collections::BTreeMap;
+
+/// The label, and the annotation of the same name, of namespaces with injection.
+pub(super) const INJECT: &str = "portcullis.dev/inject";
 
 /// Maximum size of the data that is kept of a ConfigMap; roots take less.
 const MAX_DATA: usize = 384 * 1024;

@@ -21,6 +21,7 @@
 //! trailers: names that a policy rewrites or matches stay in them.
 
 mod body;
+mod connection;
 mod routing;
 mod tunnel;
 
@@ -38,6 +39,7 @@ use crate::store::{PolicyStore, PortHandle};
 use crate::telemetry::Telemetry;
 use body::{BoxError, WORKER, Watch};
 use bytes::Bytes;
+use connection::{LayerConnection, LayerState};
 use http::header::MaxSizeReached;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body;
@@ -57,33 +59,6 @@ use tower_service::Service;
 #[derive(Clone)]
 pub struct PolicyLayer {
     shared: Arc<LayerState>,
-}
-
-#[derive(Clone)]
-struct LayerState {
-    handle: PortHandle,
-    telemetry: Arc<Telemetry>,
-    workload: Arc<str>,
-    notices: Arc<Notices>,
-    recorder: Option<Arc<dyn Recorder>>,
-    /// True if no router has read a request before the layer.
-    whole_service: bool,
-    /// Logs a tunnel that nothing would end once.
-    unguarded: Arc<Once>,
-    /// What keeps the policies current.
-    source: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-impl LayerState {
-    fn unguarded(&self) {
-        self.unguarded.call_once(|| {
-            tracing::error!(
-                workload = %self.workload,
-                "an answer 101 was refused: the application did not take the `TunnelGuard` of the \
-                 request, so that the tunnel would outlive its grant"
-            );
-        });
-    }
 }
 
 /// A service that forwards permitted requests only. Created by [`PolicyLayer`].
@@ -230,18 +205,8 @@ struct Permitted {
     guard: Option<TunnelGuard>,
 }
 
-/// A client's connection.
-struct LayerConnection {
-    shared: Arc<LayerState>,
-    peer: Arc<Peer>,
-    /// Written once for all its requests, at the first that the server learns its client of.
-    informed: OnceLock<ClientHeaders>,
-}
-
-impl LayerConnection {
-    fn enforcer(self: &Arc<Self>) -> LayerEnforcer<'_> {
-        LayerEnforcer { shared: &self.shared, connection: Some(self) }
-    }
+fn enforcer(connection: &Arc<LayerConnection>) -> LayerEnforcer<'_> {
+    LayerEnforcer { shared: &connection.shared, connection: Some(connection) }
 }
 
 /// The connection of a request, as the steps see it.
@@ -362,7 +327,7 @@ where
         let Permitted { connection, admitted, guard } = permitted;
         let answered = ready!(admitted.request.poll_answer(cx, |cx| inner.poll(cx)));
         let Some(connection) = connection else { return Poll::Pending };
-        let enforcer = connection.enforcer();
+        let enforcer = enforcer(&connection);
         let mut response = match answered {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Poll::Ready(Err(error)),

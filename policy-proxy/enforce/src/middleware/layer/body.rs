@@ -1,6 +1,6 @@
 //! The response body that the layer watches.
 
-use super::LayerConnection;
+use super::connection::LayerConnection;
 use crate::middleware::exchange::Exchange;
 use crate::middleware::pipeline::{OpenRequest, PermittedRequest, TimedRequest};
 use crate::middleware::timer::Progress;
