@@ -116,6 +116,10 @@ fn mappings(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, S
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
+                // In SMI the names of headers are the fields.
+                if path.ends_with(".headers") && item.get("name").is_none() {
+                    continue;
+                }
                 let pointer = format!("{pointer}/{index}");
                 mappings(item, &pointer, &join_index(path, index), found);
             }

@@ -39,7 +39,7 @@ pub(crate) async fn installed(cluster: &Cluster) -> FetchResult<Vec<Value>> {
 /// Checks that the CRDs of the chart are served.
 pub(crate) fn definitions(served: &[ServedKind], release: Release<'_>) -> Vec<CheckResult> {
     let check = Check::Definitions;
-    let ours = served.iter().filter(|(kind, _)| ![GATEWAY, ""].contains(&kind.group()));
+    let ours = served.iter().filter(|(kind, _)| kind.spec().is_defined_here());
     let (there, missing): (Vec<&ServedKind>, Vec<&ServedKind>) =
         ours.partition(|(_, version)| version.is_some());
     let (policy, others): (Vec<&ServedKind>, Vec<&ServedKind>) =

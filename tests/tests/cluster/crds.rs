@@ -191,11 +191,14 @@ async fn what_the_parser_calls_valid_is_admitted_and_means_the_same_afterwards()
     let Some(cluster) = crate::shared().await else { return };
     let namespace = cluster.namespace("valid").await.unwrap();
     let client = cluster.client();
+    // The definitions of SMI are those of others, and `smi` installs them.
+    let is_smi = |kind: Kind| kind.group().ends_with(".smi-spec.io");
+    let is_meant = |object: &Value| is_valid(object) && !kind_of(object).is_some_and(is_smi);
     let valid: Vec<_> =
-        manifests(&namespace).into_iter().filter(|(_, object)| is_valid(object)).collect();
+        manifests(&namespace).into_iter().filter(|(_, object)| is_meant(object)).collect();
     assert!(valid.len() > 150, "{}", valid.len());
     let kinds: BTreeSet<Kind> = valid.iter().filter_map(|(_, object)| kind_of(object)).collect();
-    let defined = Kind::ALL.into_iter().filter(|kind| kind.group().contains('.'));
+    let defined = Kind::ALL.into_iter().filter(|kind| kind.group().contains('.') && !is_smi(*kind));
     assert_eq!(kinds, defined.collect());
     let asked = stream::iter(valid).map(|(file, object)| {
         let client = client.clone();

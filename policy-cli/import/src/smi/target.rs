@@ -44,7 +44,7 @@ pub(super) fn translate(
         }
         // Of another namespace: policies live with the server.
         Body::Valid(_) | Body::Invalid(_) => {
-            policies.omit(place, &subject(key.kind, &key.name), &faults(errors));
+            policies.omit(place, &subject(key.kind, &key.name), faults(errors));
             return Ok(());
         }
     };

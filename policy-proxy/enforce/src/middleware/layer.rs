@@ -327,7 +327,7 @@ where
         let Permitted { connection, admitted, guard } = permitted;
         let answered = ready!(admitted.request.poll_answer(cx, |cx| inner.poll(cx)));
         let Some(connection) = connection else { return Poll::Pending };
-        let enforcer = enforcer(&connection);
+        let enforcer = enforcer(connection);
         let mut response = match answered {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Poll::Ready(Err(error)),
