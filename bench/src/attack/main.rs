@@ -124,7 +124,7 @@ async fn keep(manner: Manner, from: Ipv4Addr, to: SocketAddr, counts: Rc<Counts>
                 counts.begun.set(counts.begun.get() + 1);
             }
             // Whatever ends it is the proxy's choice.
-            _ = attack(manner, stream, to, &counts).await;
+            _ = Box::pin(attack(manner, stream, to, &counts)).await;
         }
         sleep(AGAIN).await;
     }
