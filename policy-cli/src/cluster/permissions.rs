@@ -96,16 +96,19 @@ impl ListPermissions {
         matches!(self.0.get(&kind), None | Some(ListScope::Everywhere | ListScope::Absent))
     }
 
-    /// True if nothing at all could be listed.
+    /// True if nothing could be listed of all that the cluster serves.
     pub(crate) fn can_list_nothing(&self) -> bool {
-        !self.0.is_empty() && self.0.values().all(|e| matches!(e, ListScope::Denied { .. }))
+        let mut served = self.0.values().filter(|scope| !matches!(scope, ListScope::Absent));
+        served.clone().next().is_some() && served.all(|e| matches!(e, ListScope::Denied { .. }))
     }
 
-    /// All lists that failed, including kinds that the cluster does not serve.
+    /// All lists that failed, including kinds that the cluster does not serve, except those of SMI, which is
+    /// archived: hardly any cluster has them.
     pub(crate) fn failures(&self) -> Vec<ListFailure> {
         let failure = |(kind, scope): (&Kind, &ListScope)| {
             let (place, why, message) = match scope {
                 ListScope::Everywhere => return None,
+                ListScope::Absent if kind.group().ends_with(".smi-spec.io") => return None,
                 ListScope::Absent => ("the cluster".to_owned(), "absent", None),
                 ListScope::Namespace { namespace, refusal } => {
                     let place = format!("{OTHER_NAMESPACES} {namespace}");
@@ -188,6 +191,18 @@ mod tests {
             permissions.can_list(Kind::Server, "shop")
                 && !permissions.can_list(Kind::Server, "bank")
         );
+    }
+
+    #[test]
+    fn a_kind_that_no_cluster_needs_is_no_gap_and_hides_none() {
+        let mut permissions = ListPermissions::default();
+        permissions.record(Kind::TrafficTarget, ListScope::Absent);
+        assert!(permissions.failures().is_empty() && !permissions.can_list_nothing());
+        permissions.record(Kind::Server, ListScope::Denied { refusal: "no".into() });
+        assert!(permissions.can_list_nothing());
+        permissions.record(Kind::GrpcRoute, ListScope::Absent);
+        let gaps = permissions.failures();
+        assert_eq!(gaps.len(), 2);
     }
 
     #[test]
