@@ -26,7 +26,7 @@ LANES = "$${CARGO_TARGET_DIR:-target}/debug/test-lanes"
 BEYOND_QUICK = --skip serve:: --skip source::tests::faults --skip source::tests::batcher --skip source::tests::reconnect \
   --skip source::epoch_tracker
 
-## quick: unit and property tests of every crate, in less than a minute where nothing is to be compiled
+## quick: unit and property tests of every crate, in about a minute where nothing is to be compiled
 quick:
 	RUST_TEST_THREADS=12 cargo test --workspace --lib --no-fail-fast --quiet -- $(BEYOND_QUICK)
 
