@@ -47,6 +47,7 @@ pub use field::{join_index, join_key};
 pub use kind::Kind;
 pub use object::{Body, Claims, FieldError, Invalid, Object, ObjectKey, ObjectMeta};
 pub use other_workload::{OtherWorkload, TEMPLATE, other_workload, template_place};
+pub use parse::identity::principal;
 pub use parse::name::{is_dns_label, is_dns_name};
 pub use parse::{
     AttachmentTimes, HOSTNAMES_ATTACHED, NotAnObject, Part, hostname, parse, parse_all,

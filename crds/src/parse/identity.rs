@@ -55,10 +55,18 @@ fn is_label(label: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
+/// Returns the trust domain, the namespace and the ServiceAccount in `DOMAIN/ns/NAMESPACE/sa/ACCOUNT`, the
+/// form of Istio's principals and, behind `spiffe://`, of the SPIFFE IDs of several meshes. None of the three
+/// is checked.
+pub fn principal(text: &str) -> Option<(&str, &str, &str)> {
+    let (domain, rest) = text.split_once("/ns/")?;
+    let (namespace, account) = rest.split_once("/sa/")?;
+    Some((domain, namespace, account))
+}
+
 /// The advice for a principal of Istio's, `cluster.local/ns/shop/sa/web`.
 fn of_istio(text: &str) -> Option<String> {
-    let (_, rest) = text.split_once("/ns/")?;
-    let (namespace, account) = rest.split_once("/sa/")?;
+    let (_, namespace, account) = principal(text)?;
     // One for all accounts names none.
     if !is_label(namespace) || !is_label(account) {
         return None;

@@ -3,6 +3,7 @@
 use super::cause::{CauseFinder, FAR, Ranked};
 use policy_core::explain::GrantEvaluation;
 use policy_core::{IdentityMatch, Predicate, Requirement, Source};
+use policy_crds::principal;
 use policy_engine::findings::{Finding, FindingKind};
 
 impl CauseFinder<'_> {
@@ -102,8 +103,10 @@ impl CauseFinder<'_> {
         let IdentityMatch::Exact(name) = name else { return false };
         let config = &self.inventory.settings.config;
         let Some((namespace, account)) = self.question.from.account(config) else { return false };
-        let path = name.strip_prefix("spiffe://").and_then(|rest| rest.split_once('/'));
-        path.is_some_and(|(_, path)| path == format!("ns/{namespace}/sa/{account}"))
+        let named = name.strip_prefix("spiffe://").and_then(principal);
+        named.is_some_and(|(domain, of, name)| {
+            !domain.contains('/') && *of == *namespace && *name == *account
+        })
     }
 
     /// A finding about the clients that one of these objects names.

@@ -106,7 +106,6 @@ fn grant(config: &ControllerConfig, further: Option<Predicate>) -> Arc<Authoriza
 }
 
 /// Adds the grant to loopback addresses that every port of Linkerd's proxy has, if configured.
-/// Audit grants stay last.
 pub(super) fn with_localhost(
     cx: &Context<'_>,
     mut authorizations: Vec<Arc<Authorization>>,
@@ -122,8 +121,13 @@ pub(super) fn with_localhost(
         let condition = Condition { source: source.clone(), test };
         let requirement = Requirement::All([condition].into());
         let grant = Arc::new(Authorization { source, requirement, audit: false });
-        let audited = authorizations.iter().position(|a| a.audit).unwrap_or(authorizations.len());
-        authorizations.insert(audited, grant);
+        add_grant(&mut authorizations, grant);
     }
     authorizations
+}
+
+/// Adds a grant before the audit grants, which stay last.
+pub(super) fn add_grant(authorizations: &mut Vec<Arc<Authorization>>, grant: Arc<Authorization>) {
+    let audited = authorizations.iter().position(|a| a.audit).unwrap_or(authorizations.len());
+    authorizations.insert(audited, grant);
 }

@@ -1,10 +1,11 @@
-//! What TrafficTargets grant on a port (docs/smi.md).
+//! The grants of TrafficTargets on a port (docs/smi.md).
 //!
 //! A target that allows any bytes is a grant like one of an AuthorizationPolicy on a Server. One that allows
 //! requests permits exactly these, whatever others the port has: an exemption with clients. A Server with routes
 //! decides about requests by these alone, because a request that passed beside them would pass beside their
 //! filters and denials.
 
+use super::implicit::add_grant;
 use crate::incremental::Context;
 use crate::query::smi::TargetedTraffic;
 use crate::query::workload::WorkloadShape;
@@ -44,11 +45,9 @@ pub(super) fn add_targets(
 fn add(policy: &mut ServerPolicy, key: &ObjectKey, traffic: &TargetedTraffic) {
     let grant = &traffic.authorization;
     let Some(requests) = &traffic.requests else {
-        // Audit grants stay last.
-        let (granted, audited) = policy.authorizations.iter().cloned().partition(|it| !it.audit);
-        let (mut all, audited): (Vec<_>, Vec<_>) = (granted, audited);
-        all.push(Arc::clone(grant));
-        policy.authorizations = all.into_iter().chain(audited).collect();
+        let mut all: Vec<_> = policy.authorizations.iter().cloned().collect();
+        add_grant(&mut all, Arc::clone(grant));
+        policy.authorizations = all.into_iter().collect();
         return;
     };
     let table = &policy.routes;

@@ -13,7 +13,7 @@ use policy_crds::resource::{
     AllowedTraffic, IdentityBinding, SmiSpecs, TargetClient, TargetDestination, TargetRule,
     TargetSource, TrafficTarget,
 };
-use policy_crds::{Body, Claims, Invalid, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Body, Claims, Invalid, Kind, Object, ObjectKey, Resource, principal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -78,24 +78,19 @@ pub(crate) fn targets_of(cx: &mut Context<'_>, object: &Object) -> BTreeSet<Arc<
     targets.iter().filter(|(_, pods)| selects(pods)).map(|(name, _)| name.clone()).collect()
 }
 
-/// What each of these TrafficTargets of a namespace grants, with its name.
+/// The grant of each of these TrafficTargets of a namespace, with its name.
 pub(crate) fn grants(
     cx: &mut Context<'_>,
     namespace: &Arc<str>,
     targets: &BTreeSet<Arc<str>>,
 ) -> Vec<(ObjectKey, Arc<TargetGrant>)> {
-    let key = |name: &Arc<str>| ObjectKey {
-        kind: Kind::TrafficTarget,
-        namespace: namespace.clone(),
-        name: name.clone(),
+    let grant = |name: &Arc<str>| {
+        let (namespace, name) = (namespace.clone(), name.clone());
+        let key = ObjectKey { kind: Kind::TrafficTarget, namespace, name };
+        let grant = cx.query(&TargetGrantOf(key.clone()));
+        (key, grant)
     };
-    let keys: Vec<ObjectKey> = targets.iter().map(key).collect();
-    keys.into_iter()
-        .map(|key| {
-            let grant = cx.query(&TargetGrantOf(key.clone()));
-            (key, grant)
-        })
-        .collect()
+    targets.iter().map(grant).collect()
 }
 
 /// The ports that these TrafficTargets name.
@@ -216,9 +211,9 @@ fn identity(cx: &Context<'_>, client: &TargetClient) -> IdentityMatch {
 
 /// The namespace and the name in `spiffe://DOMAIN/ns/NAMESPACE/sa/NAME`.
 fn own_account<'a>(text: &'a str, domain: &str) -> Option<(&'a str, &'a str)> {
-    let path = text.strip_prefix("spiffe://")?.strip_prefix(domain)?.strip_prefix("/ns/")?;
-    let (namespace, name) = path.split_once("/sa/")?;
-    (!namespace.contains('/') && !name.contains('/')).then_some((namespace, name))
+    let (of, namespace, name) = principal(text.strip_prefix("spiffe://")?)?;
+    let is_own = of == domain && !namespace.contains('/') && !name.contains('/');
+    is_own.then_some((namespace, name))
 }
 
 /// The grant of a TrafficTarget that is not in force on a port, with the reason.
