@@ -26,7 +26,7 @@ pub struct Attack {
     pub connections: usize,
 }
 
-/// What attackers did.
+/// Counts of what attackers did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
     /// Times that something was sent.

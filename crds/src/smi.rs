@@ -18,7 +18,7 @@ pub struct TrafficTarget {
     pub port: Option<NonZeroU16>,
     /// The clients; never empty.
     pub sources: Vec<TargetSource>,
-    /// What they may send; never empty.
+    /// The rules about what they may send; never empty.
     pub rules: Vec<TargetRule>,
 }
 
@@ -101,7 +101,7 @@ pub struct SmiSpecs<'a> {
     pub tcp: BTreeMap<Arc<str>, &'a SmiTcpRoute>,
 }
 
-/// What the rules of a TrafficTarget allow.
+/// The traffic that the rules of a TrafficTarget allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedTraffic {
     /// The ports; absent: every one.
@@ -120,12 +120,12 @@ pub enum TargetClient {
 }
 
 impl TrafficTarget {
-    /// What its rules allow, or in words why they allow nothing. Those of TCP say on which ports, those of HTTP
-    /// which requests, and both must hold where there are both. What cannot be used is added to `lost`, and
+    /// Returns the traffic that its rules allow. Those of TCP say on which ports, those of HTTP which
+    /// requests, and both must hold where there are both. What cannot be used is added to `lost`, and
     /// allows nothing.
     ///
     /// # Errors
-    /// Nothing is allowed.
+    /// Nothing is allowed, for this reason.
     pub fn allowed(
         &self,
         specs: &SmiSpecs<'_>,
@@ -231,7 +231,7 @@ fn of_group(
 
 impl IdentityBinding {
     /// The clients that it stands for: labels of pods are no identity. Of a binding of another namespace its
-    /// account alone counts, because whoever writes it could name anybody.
+    /// account alone counts, because its author could name anybody.
     fn clients(&self, namespace: &Arc<str>, is_own: bool) -> Vec<TargetClient> {
         let account = self.account.iter();
         let account = account.map(|name| TargetClient::Account(namespace.clone(), name.clone()));

@@ -210,7 +210,7 @@ pub fn decide_request(
     deny(Denied::NoRoute, None)
 }
 
-/// Returns true if an exemption is about `request`, whose path is in match form, whoever sends it.
+/// Returns true if an exemption is about `request`, whose path is in match form. The client does not matter.
 pub fn is_meant(policy: &ServerPolicy, exemption: &Exemption, request: &RequestView<'_>) -> bool {
     let wanted = exemption.request.as_ref();
     let wanted = wanted.map(|wanted| matches::evaluate(wanted, policy.paths, request));

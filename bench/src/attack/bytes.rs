@@ -1,4 +1,4 @@
-//! What attackers send.
+//! The bytes that attackers send.
 
 use std::fmt::Write;
 use std::net::SocketAddr;

@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// Time that every connection has to be opened for the first time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a connection does, again and again.
+/// The life of a connection, again and again.
 #[derive(Clone, Copy, Debug)]
 enum Manner {
     /// Says nothing.

@@ -45,7 +45,7 @@ pub(crate) struct Measured {
     pub(crate) kind: Kind,
     pub(crate) fast: Vec<Outcome>,
     pub(crate) fixed: Vec<Outcome>,
-    /// What attackers did at the fixed rate.
+    /// Counts of what attackers did at the fixed rate.
     pub(crate) attacks: Vec<Made>,
     pub(crate) memory: Memory,
 }

@@ -103,7 +103,7 @@ pub(crate) fn fill(document: &mut Document, results: &[Result], rounds: usize, s
     document.raw = results.iter().map(raw).collect();
 }
 
-/// What attackers did to each proxy, which is to be the same.
+/// Counts of what attackers did to each proxy, which are to be the same.
 fn attacks(result: &Result) -> Option<String> {
     let of = |measured: &Measured| {
         let sum = |of: fn(&Made) -> u64| measured.attacks.iter().map(of).sum::<u64>();

@@ -226,7 +226,7 @@ impl<'a> SourceNode<'a> {
         Some((node, format!("{} {meant}", quote(key))))
     }
 
-    /// What is said of the first key of a mapping that its format does not have, or else of the first of
+    /// The remark about the first key of a mapping that its format does not have, or else of the first of
     /// `others`, which the format has besides `known`.
     pub(crate) fn untranslated(&self, known: &[&str], others: &[&str]) -> Option<String> {
         let Value::Object(map) = self.value else { return None };

@@ -90,7 +90,7 @@ struct Pipe {
     /// True if the writer is reset at the end instead of shut down.
     cut: bool,
     state: PipeState,
-    /// What the writer does not take.
+    /// The bytes that the writer does not take.
     backlog: Backlog,
 }
 

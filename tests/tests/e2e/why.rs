@@ -76,7 +76,7 @@ impl User {
         self.folder.path().join("kubeconfig")
     }
 
-    /// What a command of `portcullis` says to this user.
+    /// The outcome of a command of `portcullis` for this user.
     async fn says(&self, node: &Node, arguments: &[&str]) -> Ended {
         node.run_at(
             Place::Machine,

@@ -90,7 +90,7 @@ pub(super) fn identities(
     Ok(IdentityCondition::Named(clients))
 }
 
-/// What a principal may say in place of the trust domain of its own mesh, whatever that is.
+/// The name by which a principal means the trust domain of its own mesh.
 const OWN_DOMAIN: &str = "cluster.local";
 
 /// Adds the ServiceAccount or the namespace of a principal; true: any is meant. `None`: neither, such as one of

@@ -25,7 +25,7 @@ pub(crate) enum TargetedPods {
     Every,
 }
 
-/// What a TrafficTarget grants.
+/// The grant of a TrafficTarget.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TargetGrantOf(pub(crate) ObjectKey);
 

@@ -28,7 +28,7 @@ pub struct WriteBuf {
     unflushed: bool,
     /// True if `small` is kept once it is written, for [`Self::rewind`].
     kept: bool,
-    /// What the writer does not take.
+    /// The bytes that the writer does not take.
     backlog: Backlog,
 }
 

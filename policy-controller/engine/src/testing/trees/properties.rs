@@ -31,7 +31,7 @@ pub fn permitted(world: &World, compiled: &Compiled) -> BTreeSet<Permitted> {
     Decided::default().permitted(world, compiled)
 }
 
-/// What the Servers of one world after the other permit. A policy that is as it was decides as it did.
+/// The decisions of the Servers of one world after the other. A policy that is as it was decides as it did.
 #[derive(Default)]
 struct Decided(BTreeMap<Place, DecidedByPolicy>);
 

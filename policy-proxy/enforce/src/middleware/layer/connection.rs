@@ -8,7 +8,7 @@ use policy_tls::peer::Peer;
 use std::any::Any;
 use std::sync::{Arc, Once, OnceLock};
 
-/// What all connections of a layer share.
+/// The state that all connections of a layer share.
 #[derive(Clone)]
 pub(super) struct LayerState {
     pub(super) handle: PortHandle,
@@ -20,7 +20,7 @@ pub(super) struct LayerState {
     pub(super) whole_service: bool,
     /// Logs a tunnel that nothing would end once.
     pub(super) unguarded: Arc<Once>,
-    /// What keeps the policies current.
+    /// The source that keeps the policies current.
     pub(super) source: Option<Arc<dyn Any + Send + Sync>>,
 }
 
