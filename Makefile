@@ -96,7 +96,7 @@ $(PYTHON)/.installed: docs/examples/python/requirements.txt
 	$(PYTHON)/bin/pip install --quiet --disable-pip-version-check -r docs/examples/python/requirements.txt
 	@touch $@
 
-# Tools that look at the dependencies, kept by version.
+# Tools that look at the dependencies, kept by version. They run for seconds: optimising them takes minutes.
 MACHETE = $(CACHE)/tools/cargo-machete-0.9.2/bin/cargo-machete
 DENY    = $(CACHE)/tools/cargo-deny-0.20.2/bin/cargo-deny
 
@@ -116,6 +116,6 @@ advisories: $(DENY)
 
 $(CACHE)/tools/%:
 	@echo "==> installing $(notdir $@) into $(CACHE)/tools"
-	env -u CARGO_TARGET_DIR cargo install --quiet --locked \
+	env -u CARGO_TARGET_DIR cargo install --debug --quiet --locked \
 	  --root "$(CACHE)/tools/$(firstword $(subst /, ,$*))" \
 	  "$(notdir $@)@$(lastword $(subst -, ,$(firstword $(subst /, ,$*))))"

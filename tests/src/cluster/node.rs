@@ -35,7 +35,7 @@ mod shared;
 pub use definition::{NODE, Node, Place, SECOND_NODE, check};
 pub use images::TOOLS;
 pub use kubectl::{Ended, Kubectl};
-pub use ours::{REGISTRY, build_images, images_profile};
+pub use ours::{REGISTRY, binaries_of_images, build_images};
 pub use pods::ready;
 pub use sandbox::Sandbox;
 pub use shared::SharedNode;

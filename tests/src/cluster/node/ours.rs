@@ -1,30 +1,51 @@
-//! The images of this repository, made once from optimised binaries of the sources as they are.
+//! The images of this repository, made once from binaries of the sources as they are.
 
 use super::super::cache::{cache, locked};
 use super::definition::Node;
 use crate::sources::root;
 use anyhow::{Context as _, Result, bail};
-use policy_testkit::say;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// The images that `images/build` makes.
 const IMAGES: [&str; 4] = ["proxy", "controller", "init", "cli"];
 
-/// The cargo profile of the binaries: that of the tests, unless `PORTCULLIS_IMAGES_PROFILE` names
-/// another one. Empty: those that ship, which take minutes more to build.
-pub fn images_profile() -> Vec<String> {
+/// Arguments of `images/build` that name its binaries: those that cargo built with the tests, unless
+/// `PORTCULLIS_IMAGES_PROFILE` names a cargo profile to build them with. Empty: the profiles that ship, which
+/// take minutes to build.
+///
+/// # Errors
+/// If the folder of the running program is not known.
+pub fn binaries_of_images() -> Result<Vec<String>> {
     match std::env::var("PORTCULLIS_IMAGES_PROFILE") {
-        Ok(profile) if profile.is_empty() => Vec::new(),
-        Ok(profile) => vec!["--profile".to_owned(), profile],
-        Err(_) => vec!["--profile".to_owned(), "release".to_owned()],
+        Ok(profile) if profile.is_empty() => Ok(Vec::new()),
+        Ok(profile) => Ok(vec!["--profile".to_owned(), profile]),
+        Err(_) => {
+            let built = built_with_tests()?;
+            Ok(vec!["--bin-dir".to_owned(), built.display().to_string()])
+        }
     }
+}
+
+/// Folder of the binaries that cargo built with the tests: that of the running program, which is a binary
+/// itself, or the one above, because programs of tests are in `deps`.
+fn built_with_tests() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let mut folders = program.ancestors().skip(1).take(2);
+    folders.find(|folder| folder.join("policy-proxy").is_file()).map(PathBuf::from).with_context(
+        || {
+            let program = program.display();
+            format!(
+                "there is no policy-proxy beside {program}: `cargo test --workspace --no-run` builds it"
+            )
+        },
+    )
 }
 
 /// Registry and folder of our images, before the image's name.
 pub const REGISTRY: &str = "ghcr.io/portcullis";
 
-/// Makes the archives of our images; seconds where nothing changed, minutes after a change.
+/// Makes the archives of our images; minutes where their binaries are to be built.
 ///
 /// # Errors
 /// What the build says.
@@ -33,7 +54,6 @@ pub fn build_images() -> Result<Vec<PathBuf>> {
         return Ok(IMAGES.map(|name| PathBuf::from(&folder).join(format!("{name}.tar"))).to_vec());
     }
     let _lock = locked("images.lock")?;
-    say("images for tests: building the binaries, minutes after a change");
     let folder = match std::env::var_os("CARGO_TARGET_DIR") {
         Some(target) => PathBuf::from(target).join("images"),
         None => cache()?.join("images"),
@@ -41,7 +61,7 @@ pub fn build_images() -> Result<Vec<PathBuf>> {
     let status = Command::new(root().join("images/build"))
         .arg("--out")
         .arg(&folder)
-        .args(images_profile())
+        .args(binaries_of_images()?)
         .current_dir(root())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
