@@ -1,7 +1,7 @@
 //! `make test`, `make test-cluster` and `make test-all`: the programs of tests of the workspace, in two lanes.
 //!
-//! One lane needs a cluster or a node and mostly waits; the other is everything else. Cargo would run
-//! one program after the other and stop at the first that fails. What a step says is kept whole in a
+//! One lane needs a cluster and mostly waits; the other is everything else, and then what needs a node.
+//! Cargo would run one program after the other and stop at the first that fails. What a step says is kept whole in a
 //! file and printed when the lane has ended. The failed tests come last, for whoever sees only the end.
 
 mod libtest;
@@ -17,9 +17,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use step::{Done, Step};
 
-/// The programs of `policy-tests` that need a cluster, a node, or what is built for one, in the order
-/// in which they run.
-const WITH_CLUSTER: [&str; 6] = ["chart", "cluster", "node", "images", "e2e", "operator"];
+/// The programs of `policy-tests` that need a cluster, or what is built for one, in the order in which they
+/// run.
+const WITH_CLUSTER: [&str; 3] = ["chart", "cluster", "images"];
+
+/// The programs of `policy-tests` that need a node, in the order in which they run: after the others that
+/// need a cluster, or after the lane without one, where both lanes run, because it is the shorter one.
+const WITH_NODE: [&str; 3] = ["node", "e2e", "operator"];
 
 /// Tests of `cluster` that take times of a second: they run when nothing else does.
 const TIMED: &str = "injector::crowded::";
@@ -35,7 +39,7 @@ const WITH_ROOT: (&str, &str) = ("policy-proxy", "redirect");
 
 /// Most that the lanes may take together: whoever ends a run from outside, as continuous integration does
 /// after 90 minutes, sees no report.
-const BOUND: Duration = Duration::from_secs(60 * 60);
+const BOUND: Duration = Duration::from_secs(65 * 60);
 
 /// Order in which the tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +66,8 @@ pub fn run(root: &Path, order: Order) -> Result<bool> {
     let kept = target.unwrap_or_else(|| root.join("target")).join("test-output");
     std::fs::create_dir_all(&kept).with_context(|| kept.display().to_string())?;
     let with = |program: &Program| needs_cluster(program, order);
+    let (on_nodes, programs): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(|program| is_of(program, &WITH_NODE));
     let (with, without): (Vec<_>, Vec<_>) = programs.into_iter().partition(with);
     let (quiet, without): (Vec<_>, Vec<_>) = without.into_iter().partition(is_alone);
     let timed = with.iter().filter(|program| program.target == "cluster");
@@ -73,10 +79,15 @@ pub fn run(root: &Path, order: Order) -> Result<bool> {
         Order::RestOnly => quiet.collect(),
     };
     let alone = ("alone", alone, kept.join("alone.log"));
-    let lanes = [
-        ("cluster", with_cluster(root, with)?, kept.join("cluster.log")),
-        ("rest", without_cluster(root, without), kept.join("rest.log")),
-    ];
+    let (mut cluster, mut rest) = (with_cluster(root, with)?, without_cluster(root, without));
+    match order {
+        Order::AtOnce => rest.extend(in_order(on_nodes, &WITH_NODE)),
+        Order::OneAfterTheOther | Order::ClusterOnly | Order::RestOnly => {
+            cluster.extend(in_order(on_nodes, &WITH_NODE));
+        }
+    }
+    let lanes =
+        [("cluster", cluster, kept.join("cluster.log")), ("rest", rest, kept.join("rest.log"))];
     let mut done = match order {
         Order::AtOnce => at_once(lanes, last)?,
         Order::OneAfterTheOther => in_turn(lanes.into_iter().rev(), last)?,
@@ -96,9 +107,18 @@ type Lane = (&'static str, Vec<Step>, PathBuf);
 fn needs_cluster(program: &Program, order: Order) -> bool {
     let one_lane = matches!(order, Order::ClusterOnly | Order::RestOnly);
     let needs_root = (&*program.package, &*program.target) == WITH_ROOT;
-    let needs_cluster =
-        program.package == "policy-tests" && WITH_CLUSTER.contains(&&*program.target);
-    needs_cluster || (needs_root && one_lane)
+    is_of(program, &WITH_CLUSTER) || (needs_root && one_lane)
+}
+
+/// True if it is one of these programs of `policy-tests`.
+fn is_of(program: &Program, names: &[&str]) -> bool {
+    program.package == "policy-tests" && names.contains(&&*program.target)
+}
+
+/// Steps of programs in the order of their names.
+fn in_order(mut programs: Vec<Program>, names: &[&str]) -> Vec<Step> {
+    programs.sort_by_key(|program| names.iter().position(|name| *name == program.target));
+    programs.into_iter().map(|program| Step::tests(program, 1)).collect()
 }
 
 fn is_alone(program: &Program) -> bool {

@@ -154,7 +154,7 @@ async fn all(
     way: Way,
     (language, application): (&str, &mut Command),
     clients: &[(&'static str, Command)],
-) -> BTreeMap<&'static str, Observed> {
+) -> Seen {
     let application = Application::start(application);
     let path = path(way, server(detect(), everybody()), application.address).await;
     let mut seen = BTreeMap::from([("curl", curl(path.address, &CURL, "--http1.1"))]);
@@ -167,6 +167,26 @@ async fn all(
     seen
 }
 
+/// Number of further tries of cases that differ.
+const TRIES: usize = 2;
+
+/// Everything that clients observed, by client and case.
+type Seen = BTreeMap<&'static str, Observed>;
+
+/// The cases in which clients observed something else than without a sidecar.
+fn differences(direct: &Seen, seen: &Seen) -> Vec<String> {
+    let mut differ = Vec::new();
+    for (client, cases) in seen {
+        for (case, seen) in cases {
+            let without = &direct[client][case];
+            if seen != without {
+                differ.push(format!("{client}, {case}:\n{seen}\nwithout:\n{without}"));
+            }
+        }
+    }
+    differ
+}
+
 #[tokio::test]
 async fn real_clients_and_applications_see_what_they_see_without_a_sidecar() {
     if Command::new("curl").arg("--version").output().is_err() {
@@ -177,18 +197,20 @@ async fn real_clients_and_applications_see_what_they_see_without_a_sidecar() {
     };
     let mut differ = Vec::new();
     for (application, mut command) in applications {
-        let direct = all(Way::Direct, (application, &mut command), &clients).await;
+        let mut direct = all(Way::Direct, (application, &mut command), &clients).await;
         for way in [Way::Inbound, Way::BothHalves] {
-            for (client, cases) in all(way, (application, &mut command), &clients).await {
-                for (case, seen) in cases {
-                    let without = &direct[client][&case];
-                    if seen != *without {
-                        differ.push(format!(
-                            "{client}, {application}, {way:?}, {case}:\n{seen}\nwithout:\n{without}"
-                        ));
-                    }
+            let mut seen = all(way, (application, &mut command), &clients).await;
+            // An application that refuses a body resets its stream: on a busy machine a client reads the answer
+            // or the reset first, without a sidecar, too. Such a case has another try.
+            for _ in 0..TRIES {
+                if differences(&direct, &seen).is_empty() {
+                    break;
                 }
+                direct = all(Way::Direct, (application, &mut command), &clients).await;
+                seen = all(way, (application, &mut command), &clients).await;
             }
+            let found = differences(&direct, &seen);
+            differ.extend(found.iter().map(|found| format!("{application}, {way:?}, {found}")));
         }
     }
     assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n\n"));

@@ -13,6 +13,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
+use std::time::SystemTime;
 
 /// Random keys, unknown to authors of files, so that no change can be made to look like none.
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -29,6 +30,9 @@ pub(super) fn keyed_hash(fill: impl FnOnce(&mut dyn Hasher)) -> u64 {
 pub struct Scan {
     /// Manifest files by path.
     pub(super) files: BTreeMap<PathBuf, FileContent>,
+    /// Times at which the files that are empty were written. Two looks between which such a file was
+    /// filled and truncated again differ by it.
+    pub(super) emptied: BTreeMap<PathBuf, SystemTime>,
     /// Paths of directories, or possible directories, that could not be listed: their content is
     /// unknown, not gone.
     pub(super) unlisted: BTreeSet<PathBuf>,
@@ -43,6 +47,7 @@ impl Scan {
     pub fn fingerprint(&self) -> u64 {
         keyed_hash(|mut hasher| {
             self.files.hash(&mut hasher);
+            self.emptied.hash(&mut hasher);
             self.unlisted.hash(&mut hasher);
             self.parts.hash(&mut hasher);
             for diagnostic in &self.diagnostics {
@@ -82,9 +87,7 @@ impl Scan {
 
     /// True if a file is empty.
     pub fn has_empty_file(&self) -> bool {
-        self.files
-            .values()
-            .any(|content| matches!(content, FileContent::Bytes(bytes) if bytes.is_empty()))
+        !self.emptied.is_empty()
     }
 }
 
@@ -151,6 +154,7 @@ impl Scanner {
         let passed: BTreeSet<PathBuf> = self.scan.files.keys().filter(is_part).cloned().collect();
         for path in &passed {
             self.scan.files.remove(path);
+            self.scan.emptied.remove(path);
             self.note(path, PART_NOTE.to_owned());
         }
         self.scan.parts = passed;
@@ -240,6 +244,12 @@ impl Scanner {
         };
         match over {
             None => {
+                if matches!(&content, FileContent::Bytes(bytes) if bytes.is_empty()) {
+                    let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
+                    self.scan
+                        .emptied
+                        .insert(path.clone(), written.unwrap_or(SystemTime::UNIX_EPOCH));
+                }
                 self.scan.files.insert(path, content);
             }
             Some(PassedOver::Kustomization) => {
@@ -316,6 +326,21 @@ mod tests {
 
     fn directory() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn an_empty_file_that_was_filled_and_truncated_again_is_not_at_rest() {
+        let root = directory();
+        let path = root.path().join("a.yaml");
+        let looked = |content: &str, seconds: u64| {
+            fs::write(&path, content).unwrap();
+            let written = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            fs::File::options().append(true).open(&path).unwrap().set_modified(written).unwrap();
+            scan(&[Manifests::Path(root.path().to_owned())], 100).unwrap().fingerprint()
+        };
+        assert_eq!(looked("", 1), looked("", 1));
+        assert_ne!(looked("", 1), looked("", 2));
+        assert_eq!(looked("{}", 1), looked("{}", 2), "what it holds says enough");
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Store {
 
     /// Applies a scan of the directory: returns the changes, and all current diagnostics.
     pub(super) fn update(&mut self, scan: Scan) -> (Batch, Vec<Diagnostic>) {
-        let Scan { files, unlisted, parts, mut diagnostics } = scan;
+        let Scan { files, emptied: _, unlisted, parts, mut diagnostics } = scan;
         let unknown = |path: &Path| unlisted.iter().any(|directory| path.starts_with(directory));
         self.files.retain(|path, file| {
             let was_manifest = parts.contains(path) && file.declares_some();
