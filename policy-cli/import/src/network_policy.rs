@@ -200,6 +200,9 @@ impl NetworkPolicyReading<'_> {
         if let Some((_, message)) = peer.unknown(&["ipBlock", "namespaceSelector", "podSelector"]) {
             return Ok(Err(message));
         }
+        if peer.entries()?.iter().all(|(_, value)| value.value().is_null()) {
+            return Ok(Err("a peer without a field, which Kubernetes refuses".to_owned()));
+        }
         if let Some(block) = peer.get("ipBlock") {
             let except = block.texts_of("except")?.into_iter().map(str::to_owned).collect();
             let network = (block.text_of("cidr")?.to_owned(), except);

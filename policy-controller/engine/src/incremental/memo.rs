@@ -15,7 +15,7 @@ use crate::query::condition::{Conditions, ObjectCondition};
 use crate::query::delegation::{
     ActiveClaims, AdmissionRules, ClaimedWildcard, ClaimsOn, ConstrainedRoutesOf, DecidedClaims,
     DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostOwner, IsTreeHost, Labelled,
-    ObjectsIn, OverlappingClaims, OwnedBelow, OwnerTable, OwnersAround, OwnersUnder, PathsOf,
+    NamesBelow, NamesBelowOf, ObjectsIn, OverlappingClaims, OwnedBelow, OwnerTable, OwnersAround, OwnersUnder, PathsOf,
     RootClaims, RootsUnder, TreeHosts, TreeHostsOf, TreeOf, TreeRoutes, TreeRoutesOf,
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
@@ -44,10 +44,13 @@ use crate::query::port_ownership::{
 use crate::query::precedence::{PrecedenceDifferences, PrecedenceDifferencesOf};
 use crate::query::reference::{ForeignReference, ForeignReferencesOf};
 use crate::query::requests::{
-    BindingRoutesOf, BoundRoutes, BoundRoutesOf, ClassSelection, ClassSelectionOf, DescribedRoutes,
-    DescribedRoutesOf, GroupSummary, GroupSummaryOf, OversizedBindingsOf, UnreadBindingsIn,
+    BindingRoutesOf, BoundBytesOf, BoundRoutes, BoundRoutesOf, ClassSelection, ClassSelectionOf, DescribedRoutes,
+    DescribedRoutesOf, GroupSummary, GroupSummaryOf, OversizedBindingsOf, ServersWithoutRoom,
+    UnreadBindingsIn,
 };
-use crate::query::smi::{TargetGrant, TargetGrantOf, Targets, TargetsIn};
+use crate::query::smi::{
+    TargetGrant, TargetGrantOf, TargetSize, TargetSizeOf, Targets, TargetsIn, TargetsWithoutRoom,
+};
 use crate::query::workload::{
     NamespaceDefaults, NamespaceSettings, ResolvedWorkload, WorkloadOf, WorkloadShape,
 };
@@ -155,12 +158,15 @@ queries! {
     RootsUnder => Arc<[(ObjectKey, Vec<HostPattern>)]>,
     OwnedBelow => bool,
     ClaimedBelowOf => Arc<[ClaimedBelow]>,
+    NamesBelowOf => Arc<NamesBelow>,
     Labelled => Arc<[ObjectKey]>,
     NamespaceDefaults => NamespaceSettings,
     ServersOf => Arc<[Claim]>,
     SelectorKeys => Arc<BTreeSet<Arc<str>>>,
     PortOwnersOf => Arc<PortOwners>,
     TargetsIn => Arc<Targets>,
+    TargetSizeOf => TargetSize,
+    TargetsWithoutRoom => Arc<BTreeSet<Arc<str>>>,
     TargetGrantOf => Arc<TargetGrant>,
     PolicyGrant => GrantResolution,
     ServerAuthorizationGrant => GrantResolution,
@@ -185,6 +191,8 @@ queries! {
     CrowdedHostnamesOf => Arc<BTreeSet<HostPattern>>,
     UnreadBindingsIn => Arc<[ObjectKey]>,
     OversizedBindingsOf => Arc<BTreeMap<ObjectKey, usize>>,
+    BoundBytesOf => usize,
+    ServersWithoutRoom => Arc<BTreeSet<ObjectKey>>,
     BoundRoutesOf => Arc<BoundRoutes>,
     ClassSelectionOf => Arc<ClassSelection>,
     AttachedRoutesOf => Arc<AttachedRoutes>,

@@ -5,7 +5,8 @@ use crate::index::Edge;
 use crate::query::condition::Reason;
 use crate::query::grant::CreationOrder;
 use crate::query::requests::{
-    BindingRoutesOf, DescribedRoutes, IncludeFault, OversizedBindingsOf, UnreadBindingsIn,
+    BindingRoutesOf, DescribedRoutes, IncludeFault, OversizedBindingsOf, ServersWithoutRoom,
+    UnreadBindingsIn,
 };
 use crate::resolve::delegation::lost_hosts;
 use crate::resolve::denying::{before_others, naming_requests};
@@ -20,6 +21,9 @@ query!(OversizedBindingsOf, Arc<BTreeMap<ObjectKey, usize>>, oversized);
 
 /// The most matches that bindings bring to a Server.
 const MAX_MATCHES: usize = 4096;
+
+/// About as many bytes as the routes of bindings on the Servers of a namespace take at most.
+pub(super) const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// The kinds of bindings.
 const BINDINGS: [Kind; 2] = [Kind::HttpRouteBinding, Kind::GrpcServiceBinding];
@@ -120,6 +124,10 @@ pub(super) fn outcome_on(
 ) -> Option<BindingOutcome> {
     let mut outcome = outcome_alone(cx, binding, server)?;
     if let BindingOutcome::Effective(own) = &mut outcome {
+        if cx.query(&ServersWithoutRoom(server.namespace.clone())).contains(server) {
+            withhold(own, binding, server);
+            return Some(outcome);
+        }
         let oversized = cx.query(&OversizedBindingsOf(server.clone()));
         if let Some(room) = oversized.get(&binding.meta.key) {
             let message = format!(
@@ -132,6 +140,38 @@ pub(super) fn outcome_on(
         }
     }
     Some(outcome)
+}
+
+/// Takes its routes from a binding, because the namespace has no room for them. Whatever they may have matched is
+/// denied before all other routes.
+fn withhold(own: &mut EffectiveBinding, binding: &Object, server: &ObjectKey) {
+    let message = format!(
+        "the routes that bindings give the older Servers of its namespace leave no room for those of {server}: \
+         together they may take about {MAX_BYTES} bytes"
+    );
+    own.faults.insert(0, IncludeFault { reason: Reason::TooLarge, message: message.into() });
+    own.room = 0;
+    let everything = match own.kind {
+        RouteKind::Http => RequestMatch::everything(),
+        RouteKind::Grpc => RequestMatch::grpc(None, None),
+    };
+    own.first = before_others(binding, &[everything], &own.hosts);
+}
+
+/// The numbers of matches that bindings bring to a Server, those beyond its bound left out, and the bytes of their
+/// texts.
+pub(super) fn effective_matches(cx: &mut Context<'_>, server: &ObjectKey) -> Vec<(usize, usize)> {
+    let (mut left, mut found) = (MAX_MATCHES, Vec::new());
+    for binding in oldest_first(cx, server) {
+        let outcome = outcome_alone(cx, binding, server);
+        let Some(BindingOutcome::Effective(own)) = outcome else { continue };
+        let DescribedRoutes { matches, texts, .. } = &*own.routes;
+        let kept = (*matches).min(left);
+        left = left.saturating_sub(kept);
+        let texts = texts.saturating_mul(kept).checked_div(*matches).unwrap_or(0);
+        found.push((kept, texts));
+    }
+    found
 }
 
 /// The same without a look at other bindings.
