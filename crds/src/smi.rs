@@ -173,7 +173,9 @@ impl TrafficTarget {
                 // It may be one that says on which ports the others hold.
                 TargetRule::Unknown(kind) => {
                     let kind = quote(kind);
-                    return Err(format!("it has a rule of the kind {kind}, which may narrow the others"));
+                    return Err(format!(
+                        "it has a rule of the kind {kind}, which may narrow the others"
+                    ));
                 }
             }
         }

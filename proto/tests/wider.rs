@@ -241,11 +241,9 @@ fn exemption() -> impl Strategy<Value = Exemption> {
         RequestMatch::path(PathPattern::exact(path)).with_method(Some(Method::GET))
     });
     let grant = grants().prop_filter_map("a grant", |set| set.first().cloned());
-    (option::weighted(0.9, prop_oneof![2 => exact, 1 => matched()]), grant)
-        .prop_map(|(request, authorization)| Exemption {
-            request: request.map(Arc::new),
-            authorization,
-        })
+    (option::weighted(0.9, prop_oneof![2 => exact, 1 => matched()]), grant).prop_map(
+        |(request, authorization)| Exemption { request: request.map(Arc::new), authorization },
+    )
 }
 
 /// Small policies in which the path makes the difference, with raw paths and with canonical ones.

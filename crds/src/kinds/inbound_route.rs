@@ -187,7 +187,8 @@ fn prefix(node: &JsonNode<'_>) -> Option<PathPrefix> {
         Ok(path) => Some(path),
         Err(reason) => {
             let is_expression = text.contains(['[', '^', '|', '\\', '{']);
-            let hint = if is_expression { "; a match is a path, no regular expression" } else { "" };
+            let hint =
+                if is_expression { "; a match is a path, no regular expression" } else { "" };
             node.error(format!("{} {reason}{hint}", quote(text)));
             None
         }

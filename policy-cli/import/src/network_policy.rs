@@ -196,7 +196,6 @@ impl NetworkPolicyReading<'_> {
 
     /// The clients that a peer stands for; or why nobody does.
     fn peer(&self, peer: &SourceNode<'_>) -> Result<Result<ClientCondition, String>, String> {
-        peer.entries()?;
         if let Some((_, message)) = peer.unknown(&["ipBlock", "namespaceSelector", "podSelector"]) {
             return Ok(Err(message));
         }

@@ -134,7 +134,9 @@ fn bound(servers: usize) -> Vec<String> {
     let base = group("base", &list(256, |n| format!("{{path: /a{n}, {methods}}}")));
     let server = |n: usize| {
         let port = 10_000 + n;
-        let spec = format!("{{podSelector: {{matchLabels: {{app: web}}}}, port: {port}, proxyProtocol: HTTP/1}}");
+        let spec = format!(
+            "{{podSelector: {{matchLabels: {{app: web}}}}, port: {port}, proxyProtocol: HTTP/1}}"
+        );
         object("policy.linkerd.io/v1beta3", "Server", &format!("b{n}"), &spec)
     };
     let binding = |n: usize| {
@@ -151,7 +153,9 @@ fn bound(servers: usize) -> Vec<String> {
 fn the_routes_of_bindings_of_a_namespace_have_a_bound_of_bytes() {
     let (few, _) = taken(&bound(16));
     let (many, text) = taken(&bound(200));
-    println!("a group bound to 16 Servers: {few} bytes; to 200: {many} bytes of {text} bytes of YAML");
+    println!(
+        "a group bound to 16 Servers: {few} bytes; to 200: {many} bytes of {text} bytes of YAML"
+    );
     assert!(many < 128 * 1024 * 1024, "{many}");
 }
 
@@ -205,7 +209,12 @@ fn of_smi() -> Vec<(&'static str, Vec<String>)> {
     let every = object(SMI_SPECS, "TCPRoute", "r", "{}");
     let ports = |n: usize| {
         let ports = list(200, |port| (1 + 200 * n + port).to_string());
-        let route = object(SMI_SPECS, "TCPRoute", &format!("r{n}"), &format!("{{matches: {{ports: [{ports}]}}}}"));
+        let route = object(
+            SMI_SPECS,
+            "TCPRoute",
+            &format!("r{n}"),
+            &format!("{{matches: {{ports: [{ports}]}}}}"),
+        );
         let rule = format!("{{kind: TCPRoute, name: r{n}}}");
         format!("{route}\n---\n{}", target(&format!("t{n}"), &rule, client))
     };

@@ -19,9 +19,8 @@ const EVERY_REQUEST: &str = "{kind: HTTPRouteGroup, name: all}";
 /// An HTTPRouteGroup of so many requests, of which each match has eight.
 fn group(name: &str, requests: usize) -> String {
     let methods = "methods: [GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH]";
-    let matches: Vec<String> = (0..requests / 8)
-        .map(|n| format!("{{name: m{n}, pathRegex: /a{n}, {methods}}}"))
-        .collect();
+    let matches: Vec<String> =
+        (0..requests / 8).map(|n| format!("{{name: m{n}, pathRegex: /a{n}, {methods}}}")).collect();
     format!(
         "apiVersion: specs.smi-spec.io/v1alpha4\nkind: HTTPRouteGroup\n\
          metadata: {{name: {name}, namespace: shop}}\nspec: {{matches: [{}]}}",
@@ -43,7 +42,8 @@ fn account(name: &str) -> String {
 }
 
 fn world(objects: &[String]) -> Compiled {
-    let documents: Vec<&str> = [POD].into_iter().chain(objects.iter().map(String::as_str)).collect();
+    let documents: Vec<&str> =
+        [POD].into_iter().chain(objects.iter().map(String::as_str)).collect();
     compiled(&documents)
 }
 
@@ -105,8 +105,9 @@ fn ports(name: &str, ports: impl Iterator<Item = usize>) -> String {
 /// Each pod of a namespace had a policy for every port that a TCPRoute named.
 #[test]
 fn ports_and_identities_of_traffictargets_are_bounded() {
-    let mut objects: Vec<String> =
-        (0..6).map(|n| ports(&format!("r{n}"), (0..200).map(|port| 10_000 + 200 * n + port))).collect();
+    let mut objects: Vec<String> = (0..6)
+        .map(|n| ports(&format!("r{n}"), (0..200).map(|port| 10_000 + 200 * n + port)))
+        .collect();
     objects.push(ports("every", 1..=65_535));
     let route = |name: &str| format!("{{kind: TCPRoute, name: {name}}}");
     objects.extend((0..6).map(|n| target(n, &route(&format!("r{n}")), &account("a"))));

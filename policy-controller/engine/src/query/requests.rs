@@ -149,9 +149,14 @@ pub(crate) struct UnreadBindingsIn(pub(crate) Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct OversizedBindingsOf(pub(crate) ObjectKey);
 
-/// About as many bytes as the routes take that bindings give a Server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct BoundBytesOf(pub(crate) ObjectKey);
+/// See [`OversizedBindingsOf`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct OversizedBindings {
+    /// The room of each.
+    pub(crate) rooms: BTreeMap<ObjectKey, usize>,
+    /// About as many bytes as the routes take for which there is room.
+    pub(crate) bytes: usize,
+}
 
 /// The Servers of a namespace for whose routes of bindings it has no room: the oldest have it first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

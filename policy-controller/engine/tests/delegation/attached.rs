@@ -233,7 +233,8 @@ fn of_too_many_names_below_the_wildcard_of_a_root_none_costs_a_server_anything()
         ["free.a.io", "r1.a.io", "a3.r59.a.io"].map(|host| answer(compiled, host, "GET /"))
     };
     let hosts = |compiled: &Compiled| crate::common::web(compiled, 8080).routes.hosts.len();
-    let told = |compiled: &Compiled| conditions(compiled, Kind::InboundRoute, "shop", "wide").join(" ");
+    let told =
+        |compiled: &Compiled| conditions(compiled, Kind::InboundRoute, "shop", "wide").join(" ");
 
     // Claimed before the wildcard, they have their paths.
     let earlier = world(60, "2026-01-01");

@@ -227,7 +227,8 @@ fn the_newest_servers_of_a_namespace_with_too_many_routes_of_bindings_deny_what_
              \x20 rules: [{{matches: [{{path: {{type: PathPrefix, value: /}}}}]}}]"
         ));
     }
-    let documents: Vec<&str> = [common::POD].into_iter().chain(documents.iter().map(String::as_str)).collect();
+    let documents: Vec<&str> =
+        [common::POD].into_iter().chain(documents.iter().map(String::as_str)).collect();
     let found = common::compiled(&documents);
     let ask = |n: u16, path: &str| {
         common::ask(&found, 10_000 + n, common::NEIGHBOUR, &format!("GET {path}"))

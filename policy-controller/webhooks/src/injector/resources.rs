@@ -72,7 +72,8 @@ pub(super) fn above_whole_pod(pod: &Value) -> Vec<FieldError> {
                 let sum = quantity::shown(resource, sum);
                 // A request that is missing beside a limit is that limit.
                 let states = |part: &str, name: &str| {
-                    let mut added = containers(pod).map(|(_, it)| it).filter(|it| is_named(it, name));
+                    let mut added =
+                        containers(pod).map(|(_, it)| it).filter(|it| is_named(it, name));
                     added.any(|it| it.pointer(&format!("/resources/{part}/{resource}")).is_some())
                 };
                 let of_proxy = if states("requests", PROXY) { request } else { sidecar_limit };

@@ -517,7 +517,8 @@ mod tests {
                 assert!(!head.response.headers().contains_key(CONTENT_LENGTH), "{text}");
             }
             // No coding beside it.
-            let text = format!("HTTP/1.1 {status}\r\n{}Transfer-Encoding: identity\r\n\r\n", fields[0]);
+            let text =
+                format!("HTTP/1.1 {status}\r\n{}Transfer-Encoding: identity\r\n\r\n", fields[0]);
             let head = parse(&mut BytesMut::from(&*text), is_head, BOUNDS).unwrap().unwrap();
             assert_eq!(head.response.headers()[CONTENT_LENGTH], "5", "{text}");
         }

@@ -40,10 +40,11 @@ fn state(query: &DelegationStateOf, cx: &mut Context<'_>) -> Arc<DelegationState
     let trees = trees(cx, object);
     let own: Vec<&TreeNode> = trees.iter().flat_map(|tree| tree.of(&query.0)).collect();
     let mut faults = faults(cx, object, &own);
-    faults.extend(names_below::words(cx, route).into_iter().map(|message| RuleFault {
-        reason: Reason::TooLarge,
-        message: message.into(),
-    }));
+    faults.extend(
+        names_below::words(cx, route)
+            .into_iter()
+            .map(|message| RuleFault { reason: Reason::TooLarge, message: message.into() }),
+    );
     let routes = routes(route, &own);
     let (claims, delegations) = match &route.virtual_host {
         Some(root) => (claims(cx, &query.0, &root.hosts), Vec::new()),

@@ -160,8 +160,10 @@ impl<'a> Walk<'a> {
         let matches = route.path.patterns().len().saturating_mul(methods);
         self.found.matches = self.found.matches.saturating_add(matches);
         let predicates = [route.headers.len(), around.headers.len(), route.query.len()];
-        let predicates = predicates.iter().fold(around.query.len(), |sum, n| sum.saturating_add(*n));
-        let texts = predicates.saturating_mul(PREDICATE_BYTES).saturating_add(route.path.as_str().len());
+        let predicates =
+            predicates.iter().fold(around.query.len(), |sum, n| sum.saturating_add(*n));
+        let texts =
+            predicates.saturating_mul(PREDICATE_BYTES).saturating_add(route.path.as_str().len());
         self.found.texts = self.found.texts.saturating_add(matches.saturating_mul(texts));
     }
 
