@@ -295,8 +295,8 @@ webhooks:
         (12, "GET /:all", omitted),
         (16, "GET /pets/{kind}", Fidelity::Narrower),
         (18, "values of {kind}", omitted),
-        (21, "x-amazon-apigateway-any-method /{proxy+}", omitted),
-        (23, "query /{proxy+}", omitted),
+        (22, "x-amazon-apigateway-any-method /{proxy+}", omitted),
+        (24, "query /{proxy+}", omitted),
         (25, "/elsewhere", omitted),
         (28, "webhook paid", omitted),
     ];

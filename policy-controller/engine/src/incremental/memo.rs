@@ -57,7 +57,7 @@ use crate::query::workload::{
 use hashbrown::{HashMap, HashSet};
 use policy_core::{AuthorizationSet, Endpoint, HostPattern, RateLimit, Route, ServerPolicy};
 use policy_crds::{Kind, Object, ObjectKey, resource::RouteAdmission};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use http::Method;
 use policy_core::{HeaderMatch, HostPattern, QueryMatch, RequestMatch, Route};
 use policy_crds::resource::{GroupPath, Inexpressible, RouteLabels, SelectableRoute};
 use policy_crds::{Object, ObjectKey};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The routes that an HttpRouteGroup or a GrpcService describes.
