@@ -60,7 +60,7 @@ pub(super) fn is_crowded(cx: &mut Context<'_>, host: &HostPattern) -> bool {
     }
 }
 
-/// What is to be said about the wildcards of a root that are denied as a whole. No object of another namespace is
+/// The messages about the wildcards of a root that are denied as a whole. No object of another namespace is
 /// named.
 pub(super) fn words(cx: &mut Context<'_>, route: &InboundRoute) -> Vec<String> {
     let own = route.virtual_host.iter().flat_map(|own| &own.hosts);
