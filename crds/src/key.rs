@@ -69,7 +69,7 @@ impl ObjectKey {
 }
 
 /// A name in a namespace; absent: the namespace of the object that holds the reference.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NamespacedName {
     /// Namespace, if stated.
     pub namespace: Option<Arc<str>>,

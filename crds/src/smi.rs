@@ -9,6 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
+/// The most requests that the rules of a TrafficTarget allow together.
+const MAX_REQUESTS: usize = 1024;
+/// The most ports that the rules of a TrafficTarget allow together.
+const MAX_PORTS: usize = 256;
+/// The most clients that a TrafficTarget names, those of its IdentityBindings counted.
+const MAX_CLIENTS: usize = 4096;
+
+/// The kind of rules about datagrams, which a sidecar does not see.
+const UDP: &str = "UDPRoute";
+
 /// TrafficTarget: which clients may send what to the pods of its destination, which is closed to all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficTarget {
@@ -32,7 +42,7 @@ pub enum TargetDestination {
 }
 
 /// A client of a TrafficTarget.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TargetSource {
     /// This ServiceAccount, which need not exist.
     Account(NamespacedName),
@@ -43,7 +53,7 @@ pub enum TargetSource {
 }
 
 /// A rule of a TrafficTarget. It names an object of the target's namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TargetRule {
     /// Requests of this HTTPRouteGroup.
     Http {
@@ -70,8 +80,8 @@ pub struct SmiRouteGroup {
 pub struct SmiMatch {
     /// Its name; empty: it has none.
     pub name: Arc<str>,
-    /// The requests, one element for each method.
-    pub requests: Vec<RequestMatch>,
+    /// The requests, one element for each method. Every target that allows them shares them.
+    pub requests: Vec<Arc<RequestMatch>>,
 }
 
 /// TCPRoute: connections.
@@ -107,7 +117,7 @@ pub struct AllowedTraffic {
     /// The ports; absent: every one.
     pub ports: Option<BTreeSet<NonZeroU16>>,
     /// The requests; absent: any bytes.
-    pub requests: Option<Vec<RequestMatch>>,
+    pub requests: Option<Vec<Arc<RequestMatch>>>,
 }
 
 /// A client that a TrafficTarget names.
@@ -133,12 +143,21 @@ impl TrafficTarget {
     ) -> Result<AllowedTraffic, String> {
         // Of TCPRoutes: whether there is one, and its ports; those that are not there open none.
         let (mut tcp, mut every_port, mut ports) = (false, false, BTreeSet::new());
-        let mut requests: Option<Vec<RequestMatch>> = None;
-        for rule in &self.rules {
+        let mut requests: Option<Vec<Arc<RequestMatch>>> = None;
+        // A rule that is there twice allows nothing more.
+        let rules: BTreeSet<&TargetRule> = self.rules.iter().collect();
+        for rule in rules {
             match rule {
                 TargetRule::Http { group, matches } => {
                     let found = of_group(specs, group, matches, lost);
-                    requests.get_or_insert_default().extend(found);
+                    let requests = requests.get_or_insert_default();
+                    requests.extend(found);
+                    if requests.len() > MAX_REQUESTS {
+                        return Err(format!(
+                            "its HTTP rules allow more than {MAX_REQUESTS} requests, each method of a \
+                             match counted"
+                        ));
+                    }
                 }
                 TargetRule::Tcp(name) => {
                     tcp = true;
@@ -148,8 +167,15 @@ impl TrafficTarget {
                         None => lost.push(format!("there is no valid TCPRoute {}", quote(name))),
                     }
                 }
-                TargetRule::Unknown(kind) => {
+                TargetRule::Unknown(kind) if **kind == *UDP => {
                     lost.push(format!("rules of the kind {} are not translated", quote(kind)));
+                }
+                // It may be one that says on which ports the others hold.
+                TargetRule::Unknown(kind) => {
+                    let kind = quote(kind);
+                    return Err(format!(
+                        "it has a rule of the kind {kind}, which may narrow the others"
+                    ));
                 }
             }
         }
@@ -162,6 +188,9 @@ impl TrafficTarget {
         let ports = (tcp && !every_port).then_some(ports);
         if ports.as_ref().is_some_and(BTreeSet::is_empty) {
             return Err("no TCPRoute of it has a port".to_owned());
+        }
+        if ports.as_ref().is_some_and(|ports| ports.len() > MAX_PORTS) {
+            return Err(format!("its TCPRoutes have more than {MAX_PORTS} ports"));
         }
         let ports = match (self.port, ports) {
             (Some(only), Some(ports)) if !ports.contains(&only) => {
@@ -183,7 +212,12 @@ impl TrafficTarget {
         lost: &mut Vec<String>,
     ) -> Vec<TargetClient> {
         let mut clients = Vec::new();
-        for source in &self.sources {
+        // A source that is there twice names nobody more.
+        let sources: BTreeSet<&TargetSource> = self.sources.iter().collect();
+        for source in sources {
+            if clients.len() > MAX_CLIENTS {
+                break;
+            }
             match source {
                 TargetSource::Account(NamespacedName { namespace: stated, name }) => {
                     let of = stated.as_ref().unwrap_or(namespace);
@@ -205,6 +239,10 @@ impl TrafficTarget {
                 }
             }
         }
+        if clients.len() > MAX_CLIENTS {
+            lost.push(format!("its sources have more than {MAX_CLIENTS} identities"));
+            clients.clear();
+        }
         clients
     }
 }
@@ -215,7 +253,7 @@ fn of_group(
     name: &Arc<str>,
     names: &[Arc<str>],
     lost: &mut Vec<String>,
-) -> Vec<RequestMatch> {
+) -> Vec<Arc<RequestMatch>> {
     let Some(group) = specs.groups.get(name) else {
         lost.push(format!("there is no valid HTTPRouteGroup {}", quote(name)));
         return Vec::new();
@@ -225,6 +263,7 @@ fn of_group(
         lost.push(format!("there is no match {}", quote(absent)));
     }
     // An empty list is a list that was left out.
+    let names: BTreeSet<&Arc<str>> = names.iter().collect();
     let meant = group.matches.iter().filter(|own| names.is_empty() || names.contains(&own.name));
     meant.flat_map(|own| own.requests.iter().cloned()).collect()
 }

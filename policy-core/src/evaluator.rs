@@ -326,7 +326,7 @@ impl HeaderNames {
     /// The headers that any match looks at.
     fn of(policy: &ServerPolicy) -> Self {
         let rules = policy.routes.routes.iter().flat_map(|route| &route.rules);
-        let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
+        let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_deref());
         let matches = rules.flat_map(|rule| &rule.matches).chain(exempt);
         let names = matches.flat_map(|wanted| wanted.headers()).map(|header| &header.name);
         let names = names.filter(|name| **name != HOST);

@@ -212,7 +212,7 @@ pub fn decide_request(
 
 /// Returns true if an exemption is about `request`, whose path is in match form. The client does not matter.
 pub fn is_meant(policy: &ServerPolicy, exemption: &Exemption, request: &RequestView<'_>) -> bool {
-    let wanted = exemption.request.as_ref();
+    let wanted = exemption.request.as_deref();
     let wanted = wanted.map(|wanted| matches::evaluate(wanted, policy.paths, request));
     wanted == Some(MatchResult::Match)
 }
@@ -221,7 +221,7 @@ pub fn is_meant(policy: &ServerPolicy, exemption: &Exemption, request: &RequestV
 pub fn matched_headers(policy: &ServerPolicy) -> Vec<HeaderName> {
     let routes = policy.routes.routes.iter().flat_map(|route| &route.rules);
     let matches = routes.flat_map(|rule| &rule.matches);
-    let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
+    let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_deref());
     let headers = matches.chain(exempt).flat_map(|wanted| wanted.headers());
     let headers = headers.filter(|header| header.name != HOST);
     let names: BTreeSet<&str> = headers.map(|header| header.name.as_str()).collect();

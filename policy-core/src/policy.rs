@@ -186,7 +186,7 @@ pub enum UpstreamReuse {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Exemption {
     /// The exempted requests; absent: connections that are not HTTP.
-    pub request: Option<RequestMatch>,
+    pub request: Option<Arc<RequestMatch>>,
     /// The grant that must hold; otherwise the exemption does not apply.
     pub authorization: Arc<Authorization>,
 }

@@ -318,7 +318,7 @@ fn each_thing_beyond_linkerd_names_its_feature() {
     );
     let node = Predicate::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]);
     let exempt = Exemption {
-        request: Some(RequestMatch::path(PathPattern::exact("/healthz"))),
+        request: Some(RequestMatch::path(PathPattern::exact("/healthz")).into()),
         authorization: grant("probe", vec![node]),
     };
     assert_eq!(
@@ -341,7 +341,7 @@ fn each_thing_beyond_linkerd_names_its_feature() {
 fn a_grant_beside_routes_is_considered_for_the_requests_that_it_is_about() {
     let mut made = open(Vec::new());
     let wanted = |name: &str, path: &str| Exemption {
-        request: Some(RequestMatch::path(PathPattern::exact(path))),
+        request: Some(RequestMatch::path(PathPattern::exact(path)).into()),
         authorization: grant(name, vec![identity("x.mesh")]),
     };
     made.exemptions = vec![wanted("a", "/a"), wanted("b", "/b")];

@@ -404,7 +404,7 @@ fn a_match_that_cannot_be_read_denies_before_every_route_and_on_every_table_but_
     assert_eq!(reason(&made, http::Method::GET, None), Some((Denied::NoRoute, None)));
     assert_eq!(reason(&made, http::Method::POST, Some("tree.io")), None, "the tree decides");
     let everybody = grant("probe", Vec::new());
-    let request = Some(RequestMatch::everything());
+    let request = Some(RequestMatch::everything().into());
     made.exemptions = vec![Exemption { request, authorization: everybody }];
     assert_eq!(reason(&made, http::Method::POST, Some("a.io")), None, "an exemption comes first");
     assert!(made.objects().contains(&object("HTTPRoute", "broken")));

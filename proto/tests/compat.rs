@@ -444,7 +444,7 @@ fn probe_from(test: Predicate, path: &str) -> Exemption {
     let requirement = Requirement::All(conditions.into());
     let request = RequestMatch::path(PathPattern::exact(path)).with_method(Some(Method::GET));
     let authorization = Arc::new(Authorization { source, requirement, audit: false });
-    Exemption { request: Some(request), authorization }
+    Exemption { request: Some(request.into()), authorization }
 }
 
 fn node() -> Predicate {

@@ -241,8 +241,9 @@ fn exemption() -> impl Strategy<Value = Exemption> {
         RequestMatch::path(PathPattern::exact(path)).with_method(Some(Method::GET))
     });
     let grant = grants().prop_filter_map("a grant", |set| set.first().cloned());
-    (option::weighted(0.9, prop_oneof![2 => exact, 1 => matched()]), grant)
-        .prop_map(|(request, authorization)| Exemption { request, authorization })
+    (option::weighted(0.9, prop_oneof![2 => exact, 1 => matched()]), grant).prop_map(
+        |(request, authorization)| Exemption { request: request.map(Arc::new), authorization },
+    )
 }
 
 /// Small policies in which the path makes the difference, with raw paths and with canonical ones.
@@ -283,7 +284,7 @@ fn probed_policy() -> impl Strategy<Value = ServerPolicy> {
         policy.routes.routes.push(route("own", own, set));
         policy.routes.routes.push(route("lax", PathPattern::prefix("/"), lax));
         policy.exemptions.push(Exemption {
-            request: Some(RequestMatch::path(probed).with_method(Some(Method::GET))),
+            request: Some(RequestMatch::path(probed).with_method(Some(Method::GET)).into()),
             authorization: testing::grant("probe", vec![testing::network("192.0.2.0/24")]),
         });
         policy
@@ -446,7 +447,7 @@ fn without_raw_paths_a_port_that_no_path_matters_on_stays_open() {
     let everything = RequestMatch::everything().with_method(Some(Method::GET));
     Arc::make_mut(&mut policy.routes.routes[0]).rules[0].matches = [everything].into();
     policy.exemptions = vec![Exemption {
-        request: Some(RequestMatch::everything()),
+        request: Some(RequestMatch::everything().into()),
         authorization: testing::grant("probe", vec![testing::network("10.0.0.0/8")]),
     }];
     let (there, reported) = received(&policy, &without(&[Feature::RawPaths]));
@@ -469,8 +470,8 @@ fn without_raw_paths_grants_and_exemptions_by_path_are_left_out() {
     Arc::make_mut(&mut policy.routes.routes[0]).authorizations = both;
     let exact = RequestMatch::path(PathPattern::exact("/healthz"));
     policy.exemptions = vec![
-        Exemption { request: Some(exact), authorization: all },
-        Exemption { request: Some(RequestMatch::everything()), authorization: by_path },
+        Exemption { request: Some(exact.into()), authorization: all },
+        Exemption { request: Some(RequestMatch::everything().into()), authorization: by_path },
         everything,
     ];
     let (there, _) = received(&policy, &without(&[Feature::RawPaths]));
@@ -517,7 +518,7 @@ fn a_probe_that_is_written_percent_encoded_is_open_to_the_clients_of_its_route_a
     ];
     let exact = RequestMatch::path(PathPattern::exact("/a%3Ab")).with_method(Some(Method::GET));
     policy.exemptions = vec![Exemption {
-        request: Some(exact),
+        request: Some(exact.into()),
         authorization: testing::grant("probe", vec![testing::network("192.0.2.0/24")]),
     }];
     let requests = ["/a%3Ab", "/a:b"].map(OwnedRequest::get);

@@ -186,7 +186,10 @@ fn prefix(node: &JsonNode<'_>) -> Option<PathPrefix> {
     match PathPrefix::parse(text) {
         Ok(path) => Some(path),
         Err(reason) => {
-            node.error(format!("{} {reason}", quote(text)));
+            let is_expression = text.contains(['[', '^', '|', '\\', '{']);
+            let hint =
+                if is_expression { "; a match is a path, no regular expression" } else { "" };
+            node.error(format!("{} {reason}{hint}", quote(text)));
             None
         }
     }

@@ -11,6 +11,7 @@ use crate::resource::{Resource, SmiMatch, SmiRouteGroup};
 use http::Method;
 use http::header::HOST;
 use policy_core::{HeaderMatch, PathPattern, RequestMatch, ValueMatch};
+use std::sync::Arc;
 
 /// The most matches of a group.
 const MAX_MATCHES: usize = 256;
@@ -45,7 +46,7 @@ fn named_match(node: &JsonNode<'_>) -> Option<SmiMatch> {
         };
         let headers = headers(&fields)?;
         let request = |method: &Option<Method>| {
-            RequestMatch::new(path.clone(), method.clone(), headers.clone(), Vec::new())
+            Arc::new(RequestMatch::new(path.clone(), method.clone(), headers.clone(), Vec::new()))
         };
         let requests = methods(&fields)?.iter().map(request).collect();
         Some(SmiMatch { name: shared(name), requests })
@@ -78,8 +79,13 @@ fn methods(fields: &Fields<'_>) -> Option<Vec<Option<Method>>> {
     if methods.is_empty() || methods.contains(&None) {
         return Some(vec![None]);
     }
+    methods.sort_unstable_by(|a, b| by_name(a).cmp(&by_name(b)));
     methods.dedup();
     Some(methods)
+}
+
+fn by_name(method: &Option<Method>) -> Option<&str> {
+    method.as_ref().map(Method::as_str)
 }
 
 /// The conditions on headers: a mapping, or a list of mappings in v1alpha2 and v1alpha3.

@@ -89,6 +89,7 @@ fn every_rule_of_an_object_is_checked() {
         (format!("{ROOT}\nroutes: []"), vec!["spec.routes: must not be empty: an object without routes answers nothing".into()]),
         (format!("{ROOT}\nroutes: {}", Value::from(vec![json!({"match": "/", "serve": {}}); 65])), vec!["spec.routes: 65 elements, at most 64 are allowed".into()]),
         // V2
+        (rule("{match: '/books/[0-9]+', serve: {}}"), vec!["spec.routes[0].match: `/books/[0-9]+` has `[`, which paths are matched with as `%5B`; a match is a path, no regular expression".into()]),
         (rule("{match: /}"), vec![format!("spec.routes[0]: {one} is required")]),
         (rule("{match: /, serve: {}, servers: [{name: a}]}"), vec![format!("spec.routes[0]: only {one} is allowed in one route")]),
         (rule("{match: /, serve: {}, delegate: {name: a}}"), vec![format!("spec.routes[0]: only {one} is allowed in one route")]),

@@ -174,12 +174,16 @@ fn rules_allow_what_both_kinds_of_them_say() {
         (tcp("one"), ", port: 81", Err("no TCPRoute of it has the port of the destination")),
         ("{kind: UDPRoute, name: g}".to_owned(), "", Err("no rule of it allows anything")),
         (format!("{{kind: UDPRoute, name: g}}, {}", tcp("one")), "", Ok((Some(80), None))),
+        // It may be a misspelt TCPRoute, which says on which ports the requests are allowed.
+        (format!("{{kind: TcpRoute, name: one}}, {}", http("g")), "", Err("it has a rule of the kind `TcpRoute`, which may narrow the others")),
+        (format!("{0}, {0}, {0}", http("g")), "", Ok((None, Some(vec!["/a", "/b"])))),
     ];
     for (rules, more, expected) in cases {
         let expected = expected.map_err(str::to_owned).map(|(port, paths)| AllowedTraffic {
             ports: port.map(|port: u16| [port.try_into().unwrap()].into()),
             requests: paths.map(|paths| {
-                paths.into_iter().map(|path| RequestMatch::path(PathPattern::exact(path))).collect()
+                let request = |path| RequestMatch::path(PathPattern::exact(path)).into();
+                paths.into_iter().map(request).collect()
             }),
         });
         let found = target(&format!("[{rules}]"), more).allowed(&specs, &mut Vec::new());

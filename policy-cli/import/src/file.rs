@@ -194,6 +194,19 @@ impl<'a> SourceNode<'a> {
         self.list_of(key)?.iter().map(Self::text).collect()
     }
 
+    /// True if one of these lists of strings has an element.
+    ///
+    /// # Errors
+    /// One is something else.
+    pub(crate) fn has_any(&self, keys: &[&str]) -> Result<bool, String> {
+        for key in keys {
+            if !self.texts_of(key)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The text of a scalar: a string, a number or a truth value.
     pub(crate) fn scalar(&self) -> Option<String> {
         match self.value {

@@ -196,9 +196,11 @@ impl NetworkPolicyReading<'_> {
 
     /// The clients that a peer stands for; or why nobody does.
     fn peer(&self, peer: &SourceNode<'_>) -> Result<Result<ClientCondition, String>, String> {
-        peer.entries()?;
         if let Some((_, message)) = peer.unknown(&["ipBlock", "namespaceSelector", "podSelector"]) {
             return Ok(Err(message));
+        }
+        if peer.entries()?.iter().all(|(_, value)| value.value().is_null()) {
+            return Ok(Err("a peer without a field, which Kubernetes refuses".to_owned()));
         }
         if let Some(block) = peer.get("ipBlock") {
             let except = block.texts_of("except")?.into_iter().map(str::to_owned).collect();

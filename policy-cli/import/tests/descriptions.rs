@@ -223,6 +223,31 @@ spec:
     assert_eq!(left_out(&found), []);
 }
 
+/// Linkerd takes an empty text for an absent one, and an empty `any` holds for no request.
+#[test]
+fn conditions_of_a_profile_without_a_value_describe_what_linkerd_matches() {
+    let profile = "\
+apiVersion: linkerd.io/v1alpha2
+kind: ServiceProfile
+metadata: {name: web.shop.svc.cluster.local, namespace: shop}
+spec:
+  routes:
+  - {name: a, condition: {any: []}}
+  - {name: b, condition: {method: GET, any: []}}
+  - {name: c, condition: {method: get, pathRegex: /c}}
+  - {name: d, condition: {method: PUT, pathRegex: ''}}
+  - {name: e, condition: {pathRegex: /e, all: []}}
+";
+    let choice = GroupChoice { name: None, namespace: Some("shop"), server: Some("web") };
+    let found = service_profiles(&file(profile), &choice).unwrap();
+    let mut own = routes(&found);
+    own.sort();
+    let expected = [("PUT", "/"), ("PUT", "/*rest"), ("any", "/e")];
+    assert_eq!(own, expected.map(|(method, path)| (method.to_owned(), path.to_owned())));
+    let omitted = Fidelity::Omitted;
+    assert_eq!(left_out(&found), [(6, "a", omitted), (7, "b", omitted), (8, "c", omitted)]);
+}
+
 #[test]
 fn what_no_group_says_is_left_out_with_its_line() {
     let text = "\
@@ -251,7 +276,11 @@ paths:
 webhooks:
   paid: {post: {}}
 ";
-    let found = imported(text, None);
+    let text = text.replace(
+        "  /elsewhere:",
+        "  /{proxy+}:\n    x-amazon-apigateway-any-method: {}\n    x-other: {}\n    query: {}\n  /elsewhere:",
+    );
+    let found = imported(&text, None);
     let expected = [("GET", "/v1/pets/cat"), ("POST", "/v1/pets/:kind"), ("GET", "/v1/pets/dog")];
     let mut own = routes(&found);
     own.sort_by_key(|(method, path)| (path.clone(), method.clone()));
@@ -266,8 +295,10 @@ webhooks:
         (12, "GET /:all", omitted),
         (16, "GET /pets/{kind}", Fidelity::Narrower),
         (18, "values of {kind}", omitted),
-        (21, "/elsewhere", omitted),
-        (24, "webhook paid", omitted),
+        (22, "x-amazon-apigateway-any-method /{proxy+}", omitted),
+        (24, "query /{proxy+}", omitted),
+        (25, "/elsewhere", omitted),
+        (28, "webhook paid", omitted),
     ];
     assert_eq!(left_out(&found), rows);
 }

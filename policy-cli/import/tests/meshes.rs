@@ -110,6 +110,8 @@ fn smi_allows_its_sources_what_its_rules_name_on_their_ports() {
 fn an_smi_target_that_is_invalid_closes_its_destination() {
     for (part, broken) in [
         ("matches: [metrics]", "matches: [absent]"),
+        // It may be what says on which ports the requests are allowed.
+        ("{kind: TCPRoute, name: the-routes}", "{kind: TcpRoute, name: the-routes}"),
         ("- {kind: ServiceAccount, name: cart, namespace: shop}", "[]"),
         ("name: the-routes, matches", "name: other, matches"),
     ] {
@@ -347,6 +349,33 @@ fn rules_of_istio_that_cannot_be_said_grant_nothing() {
     }
     let nothing = authorization("nothing", "{}");
     let (world, _) = world(istio, &nothing, WEB);
+    holds(&world, HTTP, &[("GET /", CART, false), ("GET /", STRANGER, false)]);
+}
+
+/// A template that renders an empty list, or none, has not meant everybody. Both systems refuse such an object.
+#[test]
+fn a_part_of_a_rule_without_a_value_grants_nothing() {
+    for rule in [
+        "from: [{source: {}}]",
+        "from: [{source: {principals: []}}]",
+        "to: [{operation: {}}]",
+        "to: [{operation: {paths: [], methods: []}}]",
+        "from: [{source: {namespaces: [shop]}}], to: [{operation: {ports: []}}]",
+    ] {
+        let spec = format!("{{action: ALLOW, rules: [{{{rule}}}]}}");
+        let (world, found) = world(istio, &authorization("empty", &spec), WEB);
+        holds(&world, HTTP, &[("GET /", CART, false), ("GET /", STRANGER, false)]);
+        let omitted = ("AuthorizationPolicy empty rule 1", Fidelity::Omitted);
+        assert!(fidelities(&found).contains(&omitted), "{rule}: {:?}", found.rows);
+    }
+    // What denies then denies everything.
+    let spec = "{action: DENY, rules: [{from: [{source: {principals: []}}]}]}";
+    let open = authorization("open", "{rules: [{}]}");
+    let both = format!("{open}\n---\n{}", authorization("empty", spec));
+    let (denied, _) = world(istio, &both, WEB);
+    holds(&denied, HTTP, &[("GET /", CART, false), ("GET /", STRANGER, false)]);
+    let policy = network_policy("{podSelector: {}, ingress: [{from: [{}]}]}");
+    let (world, _) = world(network_policies, &policy, WEB);
     holds(&world, HTTP, &[("GET /", CART, false), ("GET /", STRANGER, false)]);
 }
 

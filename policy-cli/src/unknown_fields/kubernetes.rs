@@ -119,6 +119,14 @@ fn of_metadata(unknown: UnknownField, known: &[&str]) -> UnknownField {
         before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
     });
     let place = ["metadata", "template"].into_iter().find(|place| known.contains(place));
+    // Of a pod they stand in its spec, and belong beside it.
+    let above = name.filter(|_| known.contains(&"containers")).and_then(|name| {
+        let above = unknown.field.strip_suffix(name)?.strip_suffix("spec.")?;
+        Some(format!("{above}metadata.{name}"))
+    });
+    if above.is_some() {
+        return UnknownField { near: above, ..unknown };
+    }
     let near = match (name, place) {
         (Some(name), Some("template")) => Some(format!("template.metadata.{name}")),
         (Some(name), Some(place)) => Some(format!("{place}.{name}")),

@@ -87,7 +87,7 @@ fn requests(policy: &ServerPolicy) -> Vec<SuggestedRequest> {
     }
     let routes = policy.routes.routes.iter().flat_map(|route| &route.rules);
     let matches = routes.flat_map(|rule| &rule.matches);
-    let probes = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
+    let probes = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_deref());
     let mut requests: Vec<SuggestedRequest> = matches.filter_map(request).collect();
     requests.push(match policy.protocol {
         Protocol::Grpc => SuggestedRequest {

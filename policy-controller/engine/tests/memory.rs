@@ -128,6 +128,37 @@ fn included(labels: impl Fn(usize) -> String) -> Vec<String> {
     [base].into_iter().chain(rest).collect()
 }
 
+/// A group of 4,096 matches that is bound to so many Servers, each with a port of the pod.
+fn bound(servers: usize) -> Vec<String> {
+    let methods = "methods: [GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH]";
+    let base = group("base", &list(256, |n| format!("{{path: /a{n}, {methods}}}")));
+    let server = |n: usize| {
+        let port = 10_000 + n;
+        let spec = format!(
+            "{{podSelector: {{matchLabels: {{app: web}}}}, port: {port}, proxyProtocol: HTTP/1}}"
+        );
+        object("policy.linkerd.io/v1beta3", "Server", &format!("b{n}"), &spec)
+    };
+    let binding = |n: usize| {
+        let on = format!("{{group: policy.linkerd.io, kind: Server, name: b{n}}}");
+        let spec = format!("{{targetRef: {on}, routeRefs: [{{name: base}}]}}");
+        object(OWN, "HttpRouteBinding", &format!("b{n}"), &spec)
+    };
+    let rest = many(servers, server).into_iter().chain(many(servers, binding));
+    [base].into_iter().chain(rest).collect()
+}
+
+/// One group bound to many Servers of its namespace took memory without bound.
+#[test]
+fn the_routes_of_bindings_of_a_namespace_have_a_bound_of_bytes() {
+    let (few, _) = taken(&bound(16));
+    let (many, text) = taken(&bound(200));
+    println!(
+        "a group bound to 16 Servers: {few} bytes; to 200: {many} bytes of {text} bytes of YAML"
+    );
+    assert!(many < 128 * 1024 * 1024, "{many}");
+}
+
 /// Kinds of this project.
 fn of_ours() -> Vec<(&'static str, Vec<String>)> {
     let paths = group("g", &list(500, |n| format!("{{path: /a{n}}}")));
@@ -138,6 +169,61 @@ fn of_ours() -> Vec<(&'static str, Vec<String>)> {
         ("a group of routes", vec![paths]),
         ("groups that include others", included(|_| String::new())),
         ("groups that label what they include", included(|n| format!(", labels: {{a: b{n}}}"))),
+    ]
+}
+
+const SMI_ACCESS: &str = "access.smi-spec.io/v1alpha4";
+const SMI_SPECS: &str = "specs.smi-spec.io/v1alpha4";
+
+/// An HTTPRouteGroup whose matches stand for eight requests each.
+fn methods(count: usize) -> String {
+    let methods = "methods: [GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH]";
+    let matches = list(count, |n| format!("{{name: m{n}, pathRegex: /a{n}, {methods}}}"));
+    object(SMI_SPECS, "HTTPRouteGroup", "g", &format!("{{matches: [{matches}]}}"))
+}
+
+fn target(name: &str, rules: &str, source: &str) -> String {
+    let destination = "destination: {kind: ServiceAccount, name: web}";
+    let spec = format!("{{{destination}, rules: [{rules}], sources: [{source}]}}");
+    object(SMI_ACCESS, "TrafficTarget", name, &spec)
+}
+
+/// Objects of SMI, of which one multiplies another.
+fn of_smi() -> Vec<(&'static str, Vec<String>)> {
+    let client = "{kind: ServiceAccount, name: a}";
+    let all = "{kind: HTTPRouteGroup, name: g}";
+    let rule = |n: usize| format!("{{kind: HTTPRouteGroup, name: g, matches: [m0, m{n}]}}");
+    let many_rules = |n: usize| target(&format!("t{n}"), &list(200, rule), client);
+    let same = |n: usize| target(&format!("t{n}"), &list(200, |_| all.to_owned()), client);
+    let small = |n: usize| target(&format!("t{n}"), all, client);
+    let of = |group: String, targets: Vec<String>| [group].into_iter().chain(targets).collect();
+    let spiffe = list(1000, |n| format!("'spiffe://a/{n}'"));
+    let binding = object(
+        SMI_ACCESS,
+        "IdentityBinding",
+        "b",
+        &format!("{{schemes: {{spiffeIdentities: [{spiffe}]}}}}"),
+    );
+    let bytes = "{kind: TCPRoute, name: r}";
+    let bound = |n: usize| target(&format!("t{n}"), bytes, "{kind: IdentityBinding, name: b}");
+    let every = object(SMI_SPECS, "TCPRoute", "r", "{}");
+    let ports = |n: usize| {
+        let ports = list(200, |port| (1 + 200 * n + port).to_string());
+        let route = object(
+            SMI_SPECS,
+            "TCPRoute",
+            &format!("r{n}"),
+            &format!("{{matches: {{ports: [{ports}]}}}}"),
+        );
+        let rule = format!("{{kind: TCPRoute, name: r{n}}}");
+        format!("{route}\n---\n{}", target(&format!("t{n}"), &rule, client))
+    };
+    vec![
+        ("TrafficTargets of many rules", of(methods(250), many(20, many_rules))),
+        ("TrafficTargets that repeat a rule", of(methods(250), many(20, same))),
+        ("TrafficTargets of one group", of(methods(100), many(200, small))),
+        ("TrafficTargets of one IdentityBinding", of(every, of(binding, many(200, bound)))),
+        ("TrafficTargets of many ports", many(40, ports)),
     ]
 }
 
@@ -165,7 +251,7 @@ fn taken(documents: &[String]) -> (usize, usize) {
 #[test]
 fn manifests_take_no_more_memory_than_is_stated() {
     let mut over = Vec::new();
-    for (what, documents) in of_linkerd().into_iter().chain(of_ours()) {
+    for (what, documents) in of_linkerd().into_iter().chain(of_ours()).chain(of_smi()) {
         let (bytes, text) = taken(&documents);
         let times = bytes / text;
         println!("{what}: {text} bytes of YAML take {bytes}: {times} times");

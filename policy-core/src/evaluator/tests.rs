@@ -48,7 +48,7 @@ fn policies() -> Vec<(&'static str, ServerPolicy)> {
     let mut exempt = server.clone();
     exempt.authorizations = set(Vec::new());
     exempt.exemptions = vec![Exemption {
-        request: Some(RequestMatch::everything()),
+        request: Some(RequestMatch::everything().into()),
         authorization: of_request("a"),
     }];
     vec![("server", server), ("many", many), ("route", own), ("exemption", exempt)]

@@ -235,8 +235,9 @@ fn any_protocol() -> impl Strategy<Value = Protocol> {
 /// Any policy: every kind of match, condition, host table and default.
 pub fn any_policy() -> impl Strategy<Value = ServerPolicy> {
     let deny = option::weighted(0.05, Just(Denied::ServerInvalid));
-    let exemption = (option::of(any_match()), any_grant())
-        .prop_map(|(request, authorization)| Exemption { request, authorization });
+    let exemption = (option::of(any_match()), any_grant()).prop_map(|(request, authorization)| {
+        Exemption { request: request.map(Arc::new), authorization }
+    });
     let table = (
         vec(any_route().prop_map(Arc::new), 0..6),
         btree_map(any_host_pattern(), any_unmatched(), 0..3),

@@ -33,7 +33,7 @@ fn policy() -> ServerPolicy {
     let owner = Owner::Default(DefaultPolicy::Deny);
     let mut policy = ServerPolicy::without_grants(owner, Protocol::Http1);
     policy.exemptions = vec![Exemption {
-        request: Some(probe.with_method(Some(http::Method::GET))),
+        request: Some(probe.with_method(Some(http::Method::GET)).into()),
         authorization: Arc::new(Authorization { source, requirement, audit: false }),
     }];
     policy

@@ -62,7 +62,7 @@ fn exemption(
     let grant = find(pool, *key).ok_or_else(|| missing_key("authorization", *key));
     let request = request.as_ref().map(|wanted| read::request(names, wanted));
     Ok(Exemption {
-        request: request.transpose().at("request")?,
+        request: request.transpose().at("request")?.map(Arc::new),
         authorization: Arc::clone(grant.at("authorization")?),
     })
 }

@@ -224,7 +224,7 @@ impl GrantTable {
     fn exemption(&mut self, exemption: &Exemption) -> m::Exemption {
         let Exemption { request, authorization } = exemption;
         m::Exemption {
-            request: request.as_ref().map(write::request),
+            request: request.as_deref().map(write::request),
             authorization: self.key(authorization),
         }
     }

@@ -1,5 +1,6 @@
 //! Operations of rules: what is sent, and to which port.
 
+use super::source::EMPTY;
 use crate::file::SourceNode;
 use crate::mesh::{PathCondition, PortChoice, RequestCondition, escaped};
 use policy_crds::quote;
@@ -34,6 +35,9 @@ pub(super) fn operation(
     node.entries()?;
     if let Some(message) = node.untranslated(FIELDS, OTHERS) {
         return Ok(Err(message));
+    }
+    if !node.has_any(FIELDS)? {
+        return Ok(Err(EMPTY.to_owned()));
     }
     let mut ports = Vec::new();
     for text in node.texts_of("ports")? {

@@ -21,6 +21,9 @@ const OTHERS: &[&str] = &[
     "notRemoteIpBlocks",
 ];
 
+/// The note of a source or operation without a value. It would stand for everything, and Istio refuses it.
+pub(super) const EMPTY: &str = "one without a value, which Istio refuses";
+
 /// The clients of a source, all of whose fields must hold; or why they cannot be said.
 ///
 /// # Errors
@@ -32,6 +35,9 @@ pub(super) fn clients(
     source.entries()?;
     if let Some(message) = source.untranslated(FIELDS, OTHERS) {
         return Ok(Err(message));
+    }
+    if !source.has_any(FIELDS)? {
+        return Ok(Err(EMPTY.to_owned()));
     }
     let mut identity = IdentityCondition::Anyone;
     for field in ["principals", "namespaces"] {

@@ -29,6 +29,17 @@ const METHODS: &[(&str, &str)] = &[
 const MAX_LABEL: usize = 63;
 const MAX_VALUE: usize = 256;
 
+/// The fields of a path that are no operations.
+const OTHERS: &[&str] = &["$ref", "summary", "description", "servers", "parameters"];
+/// The operation for every method that has none of its own, in documents of API gateways of AWS.
+const ANY_METHOD: &str = "x-amazon-apigateway-any-method";
+
+/// True for a field of a path that another version of OpenAPI, or an extension, may mean as an operation.
+fn may_be_an_operation(key: &str) -> bool {
+    let is_known = METHODS.iter().any(|(own, _)| *own == key) || OTHERS.contains(&key);
+    key == ANY_METHOD || !(is_known || key.starts_with("x-"))
+}
+
 /// The parts that all operations of a document share.
 struct Operations<'a> {
     version: ApiVersion,
@@ -86,6 +97,13 @@ impl Operations<'_> {
         for (key, method) in METHODS {
             let Some(operation) = item.get(key) else { continue };
             routes.extend(self.route(template, method, (&item, &operation), &bases)?);
+        }
+        for (key, node) in item.entries()? {
+            if may_be_an_operation(key) {
+                let subject = format!("{key} {template}");
+                let note = "requests of other methods than those of OpenAPI 3.1";
+                self.rows.push(ReportRow::at(node.place(), subject, Fidelity::Omitted, note));
+            }
         }
         Ok(routes)
     }

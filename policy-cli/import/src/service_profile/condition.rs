@@ -7,6 +7,10 @@ use policy_crds::quote;
 const MAX_ALTERNATIVES: usize = 64;
 const MAX_DEPTH: usize = 16;
 
+/// The methods of routes.
+const METHODS: [&str; 9] =
+    ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+
 /// A path and a method, both of which must match; absent: any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ConditionPart {
@@ -40,8 +44,14 @@ fn of_depth(
     if condition.get("not").is_some() {
         return Ok(Err("`not`: a route says what it matches, never what it does not".to_owned()));
     }
-    let path = condition.get("pathRegex").map(|it| it.text()).transpose()?;
-    let method = condition.get("method").map(|it| it.text()).transpose()?;
+    let text = |key: &str| condition.get(key).map(|it| it.text()).transpose();
+    // Linkerd takes an empty text for an absent one.
+    let stated = |text: &&str| !text.is_empty();
+    let path = text("pathRegex")?.filter(stated);
+    let method = text("method")?.filter(stated);
+    if let Some(method) = method.filter(|method| !METHODS.contains(method)) {
+        return Ok(Err(format!("the method {} is none that a route can name", quote(method))));
+    }
     let own = ConditionPart { path: path.map(str::to_owned), method: method.map(str::to_owned) };
     if own == ConditionPart::default()
         && condition.get("all").is_none()
@@ -59,9 +69,12 @@ fn of_depth(
             Err(reason) => return Ok(Err(reason)),
         }
     }
+    if condition.get("any").is_none() {
+        return Ok(Ok(found));
+    }
     let any = condition.list_of("any")?;
     if any.is_empty() {
-        return Ok(Ok(found));
+        return Ok(Err("`any` without a condition: it matches nothing".to_owned()));
     }
     let mut united = Vec::new();
     for inner in any {

@@ -134,7 +134,9 @@ fn grant(
         selection: SelectedWorkloads::Account { namespace: None, name: String::new() },
         ports,
         clients: named(clients),
-        requests: allowed.requests.map(|requests| requests.iter().map(condition).collect()),
+        requests: allowed
+            .requests
+            .map(|requests| requests.iter().map(|wanted| condition(wanted)).collect()),
     })
 }
 

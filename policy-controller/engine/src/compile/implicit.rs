@@ -31,7 +31,7 @@ pub(super) fn exemptions(
 
 fn everything(config: &ControllerConfig, protocol: Protocol) -> Vec<Exemption> {
     let authorization = grant(config, None);
-    let request = protocol.is_http().then(|| Some(RequestMatch::everything()));
+    let request = protocol.is_http().then(|| Some(Arc::new(RequestMatch::everything())));
     let connection = protocol.allows_opaque().then_some(None);
     request
         .into_iter()
@@ -61,7 +61,7 @@ fn declared(
         let authorization = grant(config, None);
         let requests = own.iter().filter_map(|action| request(action, as_linkerd));
         exemptions.extend(requests.map(|request| Exemption {
-            request: Some(request),
+            request: Some(Arc::new(request)),
             authorization: authorization.clone(),
         }));
     }
@@ -121,13 +121,16 @@ pub(super) fn with_localhost(
         let condition = Condition { source: source.clone(), test };
         let requirement = Requirement::All([condition].into());
         let grant = Arc::new(Authorization { source, requirement, audit: false });
-        add_grant(&mut authorizations, grant);
+        add_grants(&mut authorizations, vec![grant]);
     }
     authorizations
 }
 
-/// Adds a grant before the audit grants, which stay last.
-pub(super) fn add_grant(authorizations: &mut Vec<Arc<Authorization>>, grant: Arc<Authorization>) {
+/// Adds grants before the audit grants, which stay last.
+pub(super) fn add_grants(
+    authorizations: &mut Vec<Arc<Authorization>>,
+    grants: Vec<Arc<Authorization>>,
+) {
     let audited = authorizations.iter().position(|a| a.audit).unwrap_or(authorizations.len());
-    authorizations.insert(audited, grant);
+    authorizations.splice(audited..audited, grants);
 }

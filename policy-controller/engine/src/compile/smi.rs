@@ -5,12 +5,12 @@
 //! decides about requests by these alone, because a request that passed beside them would pass beside their
 //! filters and denials.
 
-use super::implicit::add_grant;
+use super::implicit::add_grants;
 use crate::incremental::Context;
 use crate::query::smi::TargetedTraffic;
 use crate::query::workload::WorkloadShape;
 use crate::resolve::smi::{grants, withheld};
-use policy_core::{Exemption, ServerPolicy, Unmatched};
+use policy_core::{Authorization, Exemption, RequestMatch, ServerPolicy, Unmatched};
 use policy_crds::ObjectKey;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -30,26 +30,31 @@ pub(super) fn add_targets(
     if !is_closed(shape, port) || policy.deny.is_some() {
         return;
     }
+    let mut of_bytes = Vec::new();
     for (key, grant) in grants(cx, &shape.namespace, &shape.targets) {
         match &grant.outcome {
-            Ok(traffic) => {
-                if traffic.ports.as_ref().is_none_or(|ports| ports.contains(&port)) {
-                    add(policy, &key, traffic);
-                }
+            Ok(traffic) if traffic.ports.as_ref().is_some_and(|ports| !ports.contains(&port)) => {}
+            Ok(TargetedTraffic { authorization, requests: None, .. }) => {
+                of_bytes.push(Arc::clone(authorization));
+            }
+            Ok(TargetedTraffic { authorization, requests: Some(requests), .. }) => {
+                add_requests(policy, &key, (authorization, requests));
             }
             Err(reason) => policy.withheld.push(withheld(&key, reason)),
         }
     }
+    if !of_bytes.is_empty() {
+        let mut all = policy.authorizations.to_vec();
+        add_grants(&mut all, of_bytes);
+        policy.authorizations = all.into();
+    }
 }
 
-fn add(policy: &mut ServerPolicy, key: &ObjectKey, traffic: &TargetedTraffic) {
-    let grant = &traffic.authorization;
-    let Some(requests) = &traffic.requests else {
-        let mut all: Vec<_> = policy.authorizations.iter().cloned().collect();
-        add_grant(&mut all, Arc::clone(grant));
-        policy.authorizations = all.into_iter().collect();
-        return;
-    };
+fn add_requests(
+    policy: &mut ServerPolicy,
+    key: &ObjectKey,
+    (grant, requests): (&Arc<Authorization>, &[Arc<RequestMatch>]),
+) {
     let table = &policy.routes;
     let routed = !table.routes.is_empty()
         || !table.hosts.is_empty()
@@ -61,7 +66,7 @@ fn add(policy: &mut ServerPolicy, key: &ObjectKey, traffic: &TargetedTraffic) {
         policy.withheld.push(withheld(key, reason));
     } else {
         policy.exemptions.extend(requests.iter().map(|request| Exemption {
-            request: Some(request.clone()),
+            request: Some(Arc::clone(request)),
             authorization: Arc::clone(grant),
         }));
     }

@@ -35,18 +35,17 @@ pub fn size(policy: &ServerPolicy) -> usize {
     policy.effects.iter().for_each(|effect| measure.effect(effect));
     policy.routes.hosts.keys().for_each(|host| measure.add(text(host)));
     policy.routes.routes.iter().for_each(|route| measure.route(route));
-    policy
-        .exemptions
-        .iter()
-        .filter_map(|own| own.request.as_ref())
-        .for_each(|it| measure.wanted(it));
+    for exemption in &policy.exemptions {
+        exemption.request.iter().for_each(|wanted| measure.wanted(wanted));
+        measure.grants(std::slice::from_ref(&exemption.authorization));
+    }
     measure.bytes
 }
 
 /// The bytes that the automata of a policy's expressions take in a proxy, each once.
 pub fn expressions(policy: &ServerPolicy) -> usize {
     let rules = policy.routes.routes.iter().flat_map(|route| &route.rules);
-    let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
+    let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_deref());
     let all = rules.flat_map(|rule| &rule.matches).chain(exempt).flat_map(patterns);
     let all: BTreeMap<&str, usize> =
         all.map(|pattern| (pattern.source(), pattern.compiled_bytes())).collect();

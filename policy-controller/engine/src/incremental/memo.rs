@@ -1,9 +1,8 @@
 //! Memoized queries: their answers, the reads of each, and the readers of each.
 //!
-//! A query is a pure function of its key, the index and the configuration. Its answer is memoized
-//! together with every input and every other answer it read, including objects it looked up and did
-//! not find. When inputs are touched, the queries that read them are dirty. They are executed again,
-//! each after all that it may read; their readers become dirty only if the answer has changed.
+//! A query is a pure function of its key, the index and the configuration. Its answer is memoized with every input and
+//! answer that it read, objects that were not found among them. Queries that read an input that is touched are executed
+//! again, each after all that it may read; their readers only if the answer has changed.
 
 use super::graph::{Graph, Id, NodeKey};
 use super::interned::Interned;
@@ -15,8 +14,9 @@ use crate::query::condition::{Conditions, ObjectCondition};
 use crate::query::delegation::{
     ActiveClaims, AdmissionRules, ClaimedWildcard, ClaimsOn, ConstrainedRoutesOf, DecidedClaims,
     DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostOwner, IsTreeHost, Labelled,
-    ObjectsIn, OverlappingClaims, OwnedBelow, OwnerTable, OwnersAround, OwnersUnder, PathsOf,
-    RootClaims, RootsUnder, TreeHosts, TreeHostsOf, TreeOf, TreeRoutes, TreeRoutesOf,
+    NamesBelow, NamesBelowOf, ObjectsIn, OverlappingClaims, OwnedBelow, OwnerTable, OwnersAround,
+    OwnersUnder, PathsOf, RootClaims, RootsUnder, TreeHosts, TreeHostsOf, TreeOf, TreeRoutes,
+    TreeRoutesOf,
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::destination::{
@@ -32,8 +32,8 @@ use crate::query::grant::{
     ServerAuthorizationGrant, ServerGrants,
 };
 use crate::query::host_paths::HostPaths;
-use crate::query::hostnames::CrowdedHostnamesOf;
-use crate::query::hostnames::{AttachedRoute, AttachedTo, ClaimedBelow, ClaimedBelowOf};
+use crate::query::hostnames::{AttachedRoute, AttachedTo, CrowdedHostnamesOf};
+use crate::query::hostnames::{ClaimedBelow, ClaimedBelowOf};
 use crate::query::policy::{
     AttachedRoutes, AttachedRoutesOf, CompiledRoute, DenyingRoutes, DenyingRoutesOf, GrpcRouteOf,
     PolicyOf, RateLimitOf, ServerAuthorizationsOf, ServerBaseOf,
@@ -45,17 +45,19 @@ use crate::query::precedence::{PrecedenceDifferences, PrecedenceDifferencesOf};
 use crate::query::reference::{ForeignReference, ForeignReferencesOf};
 use crate::query::requests::{
     BindingRoutesOf, BoundRoutes, BoundRoutesOf, ClassSelection, ClassSelectionOf, DescribedRoutes,
-    DescribedRoutesOf, GroupSummary, GroupSummaryOf, OversizedBindingsOf, UnreadBindingsIn,
+    DescribedRoutesOf, GroupSummary, GroupSummaryOf, OversizedBindings, OversizedBindingsOf,
+    ServersWithoutRoom, UnreadBindingsIn,
 };
-use crate::query::smi::{TargetGrant, TargetGrantOf, Targets, TargetsIn};
+use crate::query::smi::{
+    TargetGrant, TargetGrantOf, TargetSize, TargetSizeOf, Targets, TargetsIn, TargetsWithoutRoom,
+};
 use crate::query::workload::{
     NamespaceDefaults, NamespaceSettings, ResolvedWorkload, WorkloadOf, WorkloadShape,
 };
 use hashbrown::{HashMap, HashSet};
 use policy_core::{AuthorizationSet, Endpoint, HostPattern, RateLimit, Route, ServerPolicy};
-use policy_crds::resource::RouteAdmission;
-use policy_crds::{Kind, Object, ObjectKey};
-use std::collections::{BTreeMap, BTreeSet};
+use policy_crds::{Kind, Object, ObjectKey, resource::RouteAdmission};
+use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -155,12 +157,15 @@ queries! {
     RootsUnder => Arc<[(ObjectKey, Vec<HostPattern>)]>,
     OwnedBelow => bool,
     ClaimedBelowOf => Arc<[ClaimedBelow]>,
+    NamesBelowOf => Arc<NamesBelow>,
     Labelled => Arc<[ObjectKey]>,
     NamespaceDefaults => NamespaceSettings,
     ServersOf => Arc<[Claim]>,
     SelectorKeys => Arc<BTreeSet<Arc<str>>>,
     PortOwnersOf => Arc<PortOwners>,
     TargetsIn => Arc<Targets>,
+    TargetSizeOf => TargetSize,
+    TargetsWithoutRoom => Arc<BTreeSet<Arc<str>>>,
     TargetGrantOf => Arc<TargetGrant>,
     PolicyGrant => GrantResolution,
     ServerAuthorizationGrant => GrantResolution,
@@ -184,7 +189,8 @@ queries! {
     DelegatedRoutesOf => Arc<DelegatedRoutes>,
     CrowdedHostnamesOf => Arc<BTreeSet<HostPattern>>,
     UnreadBindingsIn => Arc<[ObjectKey]>,
-    OversizedBindingsOf => Arc<BTreeMap<ObjectKey, usize>>,
+    OversizedBindingsOf => Arc<OversizedBindings>,
+    ServersWithoutRoom => Arc<BTreeSet<ObjectKey>>,
     BoundRoutesOf => Arc<BoundRoutes>,
     ClassSelectionOf => Arc<ClassSelection>,
     AttachedRoutesOf => Arc<AttachedRoutes>,
@@ -247,8 +253,7 @@ impl<'a> Context<'a> {
         namespace: &Arc<str>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
         self.read(Input::List(kind, namespace.clone()));
-        let index: &'a Index = self.index;
-        let listed: Vec<&'a Arc<Object>> = index.list(kind, namespace).collect();
+        let listed: Vec<&'a Arc<Object>> = self.index.list(kind, namespace).collect();
         listed.into_iter()
     }
 
@@ -403,12 +408,6 @@ impl Memo {
         self.graph.len()
     }
 
-    /// Number of nodes, shapes and policies.
-    #[cfg(test)]
-    pub(crate) fn sizes(&self) -> [usize; 3] {
-        [self.graph.nodes(), self.shapes.len(), self.policies.len()]
-    }
-
     /// Number of query executions so far.
     pub(crate) fn answered(&self) -> u64 {
         self.answered
@@ -446,5 +445,13 @@ impl Memo {
         let Context { reads, kinds, .. } = cx;
         self.graph.record(id, reads, kinds);
         (answer, id)
+    }
+}
+
+#[cfg(test)]
+impl Memo {
+    /// Number of nodes, shapes and policies.
+    pub(crate) fn sizes(&self) -> [usize; 3] {
+        [self.graph.nodes(), self.shapes.len(), self.policies.len()]
     }
 }

@@ -112,7 +112,7 @@ pub(super) fn bytes_of(object: &Object) -> usize {
         Body::Valid(Resource::HttpRouteGroup(group)) => of_group(group, &[]),
         Body::Valid(Resource::SmiRouteGroup(group)) => {
             let requests = group.matches.iter().flat_map(|own| &own.requests);
-            requests.map(expressions_of).fold(0, sum)
+            requests.map(|wanted| expressions_of(wanted)).fold(0, sum)
         }
         // What can be read of an invalid one denies, with its expressions.
         Body::Invalid(Invalid { claims: Claims::Route(own), .. }) => {

@@ -210,6 +210,19 @@ pub struct EdgeFault {
     pub hosts: Vec<HostPattern>,
 }
 
+/// The hosts that roots hold below the wildcard with this suffix, as Servers have them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NamesBelowOf(pub(crate) Arc<str>);
+
+/// See [`NamesBelowOf`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamesBelow {
+    /// The hosts.
+    pub(crate) listed: BTreeSet<HostPattern>,
+    /// True if there are more that were claimed before the wildcard than a Server has: it is denied as a whole.
+    pub(crate) is_crowded: bool,
+}
+
 /// See [`TreeHostsOf`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TreeHosts {

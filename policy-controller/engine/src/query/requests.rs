@@ -7,7 +7,7 @@ use http::Method;
 use policy_core::{HeaderMatch, HostPattern, QueryMatch, RequestMatch, Route};
 use policy_crds::resource::{GroupPath, Inexpressible, RouteLabels, SelectableRoute};
 use policy_crds::{Object, ObjectKey};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The routes that an HttpRouteGroup or a GrpcService describes.
@@ -39,6 +39,8 @@ pub(crate) struct DescribedRoutes {
     pub(crate) parts: Vec<DescribedPart>,
     /// The number of matches of all of them.
     pub(crate) matches: usize,
+    /// About as many bytes as the paths and predicates of these matches take.
+    pub(crate) texts: usize,
     /// The references that could not be followed. If there is one, nothing is granted on any of the
     /// routes.
     pub(crate) faults: Vec<IncludeFault>,
@@ -146,6 +148,19 @@ pub(crate) struct UnreadBindingsIn(pub(crate) Arc<str>);
 /// which there is room nonetheless.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct OversizedBindingsOf(pub(crate) ObjectKey);
+
+/// See [`OversizedBindingsOf`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct OversizedBindings {
+    /// The room of each.
+    pub(crate) rooms: BTreeMap<ObjectKey, usize>,
+    /// About as many bytes as the routes take for which there is room.
+    pub(crate) bytes: usize,
+}
+
+/// The Servers of a namespace for whose routes of bindings it has no room: the oldest have it first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ServersWithoutRoom(pub(crate) Arc<str>);
 
 /// The routes that a class selects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -38,6 +38,25 @@ pub(crate) struct TargetGrant {
     pub(crate) lost: Arc<[String]>,
 }
 
+/// The room that the grant of a TrafficTarget takes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TargetSizeOf(pub(crate) ObjectKey);
+
+/// See [`TargetSizeOf`]; empty for one that grants nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TargetSize {
+    /// The requests that it allows.
+    pub(crate) requests: usize,
+    /// The identities that it names.
+    pub(crate) identities: usize,
+    /// The ports that it names.
+    pub(crate) ports: Option<Arc<BTreeSet<NonZeroU16>>>,
+}
+
+/// The TrafficTargets of a namespace for whose grants it has no room, by name: the oldest have it first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TargetsWithoutRoom(pub(crate) Arc<str>);
+
 /// The traffic that a TrafficTarget grants.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TargetedTraffic {
@@ -46,5 +65,5 @@ pub(crate) struct TargetedTraffic {
     /// The ports; absent: every one.
     pub(crate) ports: Option<Arc<BTreeSet<NonZeroU16>>>,
     /// The requests; absent: any bytes.
-    pub(crate) requests: Option<Arc<[RequestMatch]>>,
+    pub(crate) requests: Option<Arc<[Arc<RequestMatch>]>>,
 }

@@ -9,7 +9,7 @@
 //! root denies what it keeps ([`closed`]), and no delegation of a root takes the room of another
 //! ([`shares`]). [`on_server`] makes the routes of a Server of the trees of all
 //! hosts that objects of its namespace name ([`server_hosts`]), and of what each has on them
-//! ([`paths`]). Routes with hostnames lose those that others claimed ([`hostnames`]) before the routes were
+//! ([`paths`], [`names_below`]). Routes with hostnames lose those that others claimed ([`hostnames`]) before the routes were
 //! attached ([`attached`]), and wildcards below which too many are claimed ([`crowded`]). Nothing of a tree is kept between two answers, so that no order of events can leave
 //! anything behind.
 //!
@@ -29,6 +29,7 @@ mod crowded;
 mod filters;
 mod hostnames;
 mod kept;
+mod names_below;
 mod on_server;
 mod origin;
 mod ownership;

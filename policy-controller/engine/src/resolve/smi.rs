@@ -3,8 +3,10 @@
 //! are not known, every pod of its namespace.
 
 use crate::incremental::{Context, query};
+use crate::query::grant::CreationOrder;
 use crate::query::smi::{
-    TargetGrant, TargetGrantOf, TargetedPods, TargetedTraffic, Targets, TargetsIn,
+    TargetGrant, TargetGrantOf, TargetSize, TargetSizeOf, TargetedPods, TargetedTraffic, Targets,
+    TargetsIn, TargetsWithoutRoom,
 };
 use policy_core::{
     Authorization, Condition, IdentityMatch, Predicate, Requirement, Source, UnresolvedGrant,
@@ -20,6 +22,16 @@ use std::sync::Arc;
 
 query!(TargetsIn, Arc<Targets>, targets_in);
 query!(TargetGrantOf, Arc<TargetGrant>, target_grant);
+query!(TargetSizeOf, TargetSize, target_size);
+query!(TargetsWithoutRoom, Arc<BTreeSet<Arc<str>>>, without_room);
+
+/// The most requests that the TrafficTargets of a namespace allow together. Each port that they name has them
+/// all, and a sidecar compares a request with one after the other.
+const MAX_REQUESTS: usize = 4096;
+/// The most identities that they name together.
+const MAX_IDENTITIES: usize = 16_384;
+/// The most ports that they name together; each pod of theirs has a policy for each.
+const MAX_PORTS: usize = 1024;
 
 fn targets_in(query: &TargetsIn, cx: &mut Context<'_>) -> Arc<Targets> {
     let targets = cx.list(Kind::TrafficTarget, &query.0);
@@ -116,9 +128,67 @@ fn target_grant(query: &TargetGrantOf, cx: &mut Context<'_>) -> Arc<TargetGrant>
         }
         Body::Valid(_) => return nothing("it is invalid".to_owned()),
     };
+    let without_room = cx.query(&TargetsWithoutRoom(query.0.namespace.clone()));
+    if without_room.contains(&query.0.name) {
+        return nothing(format!(
+            "the older TrafficTargets of its namespace leave no room for it: together they may allow \
+             {MAX_REQUESTS} requests, each method of a match counted, and name {MAX_IDENTITIES} identities and \
+             {MAX_PORTS} ports"
+        ));
+    }
     let mut lost = Vec::new();
     let outcome = traffic(cx, &query.0, target, &mut lost);
     Arc::new(TargetGrant { outcome: outcome.map_err(Into::into), lost: lost.into() })
+}
+
+fn target_size(query: &TargetSizeOf, cx: &mut Context<'_>) -> TargetSize {
+    let object = cx.object(&query.0).map(|object| &object.body);
+    let Some(Body::Valid(Resource::TrafficTarget(target))) = object else {
+        return TargetSize::default();
+    };
+    let Ok(traffic) = traffic(cx, &query.0, target, &mut Vec::new()) else {
+        return TargetSize::default();
+    };
+    let TargetedTraffic { authorization, ports, requests } = traffic;
+    let identities = match &authorization.requirement {
+        Requirement::All(conditions) => conditions.iter().map(|one| match &one.test {
+            Predicate::Identity(names) => names.len(),
+            Predicate::Network(_)
+            | Predicate::Segment(_)
+            | Predicate::MeshTls
+            | Predicate::TlsPassthrough => 0,
+        }),
+        Requirement::Nothing => return TargetSize::default(),
+    };
+    let identities = identities.sum();
+    TargetSize { requests: requests.map_or(0, |requests| requests.len()), identities, ports }
+}
+
+fn without_room(query: &TargetsWithoutRoom, cx: &mut Context<'_>) -> Arc<BTreeSet<Arc<str>>> {
+    let targets = cx.list(Kind::TrafficTarget, &query.0);
+    let mut targets: Vec<(CreationOrder, &ObjectKey)> =
+        targets.map(|target| (CreationOrder::of(&target.meta), &target.meta.key)).collect();
+    targets.sort();
+    let (mut requests, mut identities) = (0_usize, 0_usize);
+    let mut ports = BTreeSet::new();
+    let mut without = BTreeSet::new();
+    for (_, key) in targets {
+        let size = cx.query(&TargetSizeOf(key.clone()));
+        let own = size.ports.as_deref().into_iter().flatten();
+        let more = own.clone().filter(|port| !ports.contains(*port)).count();
+        let all_requests = requests.saturating_add(size.requests);
+        let all_identities = identities.saturating_add(size.identities);
+        if all_requests > MAX_REQUESTS
+            || all_identities > MAX_IDENTITIES
+            || ports.len().saturating_add(more) > MAX_PORTS
+        {
+            without.insert(key.name.clone());
+        } else {
+            (requests, identities) = (all_requests, all_identities);
+            ports.extend(own.copied());
+        }
+    }
+    Arc::new(without)
 }
 
 fn traffic(

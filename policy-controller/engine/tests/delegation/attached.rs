@@ -1,6 +1,7 @@
 //! Hostnames of routes that roots of other namespaces claim: what each side is told, and what counts.
 
 use super::children::{answer, compiled, open, root};
+use super::hosts::admission;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::Compiled;
 
@@ -214,4 +215,41 @@ fn routes_of_a_server_have_one_bound_of_closed_names_and_the_largest_wildcard_go
          namespace claimed hosts below before the route was attached, and a Server has at most 1024 such \
          hosts of all its routes"
     );
+}
+
+/// Every Server of a wildcard root had each name that other namespaces claimed below, however many.
+#[test]
+fn of_too_many_names_below_the_wildcard_of_a_root_none_costs_a_server_anything() {
+    let world = |roots: usize, of_names: &str| {
+        let names = names("a.io", roots);
+        let names = names.iter().map(|root| root.replace("2026-01-01", of_names));
+        let wide = root("wide", "fqdn: '*.a.io'", "{match: /, serve: {}}");
+        let wide = wide.replace("2026-01-01", "2026-01-02");
+        let own = [open("HTTP/1"), wide, admission("InterNamespaceAllowed")];
+        let documents: Vec<String> = names.chain(own).collect();
+        compiled(&documents.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let answers = |compiled: &Compiled| {
+        ["free.a.io", "r1.a.io", "a3.r59.a.io"].map(|host| answer(compiled, host, "GET /"))
+    };
+    let hosts = |compiled: &Compiled| crate::common::web(compiled, 8080).routes.hosts.len();
+    let told =
+        |compiled: &Compiled| conditions(compiled, Kind::InboundRoute, "shop", "wide").join(" ");
+
+    // Claimed before the wildcard, they have their paths.
+    let earlier = world(60, "2026-01-01");
+    assert_eq!(answers(&earlier), ["wide", "not_delegated", "not_delegated"]);
+    assert_eq!(hosts(&earlier), 60 * 17 + 1);
+    let crowded = world(61, "2026-01-01");
+    assert_eq!(answers(&crowded), ["not_delegated"; 3]);
+    assert_eq!(hosts(&crowded), 1);
+    let why = "*.a.io is denied as a whole: InboundRoutes of other namespaces claimed more than 1024 names below it";
+    assert!(told(&crowded).contains(why), "{}", told(&crowded));
+    assert!(!told(&earlier).contains("as a whole"));
+    // Claimed after it, they take nothing from it, whether a Server has them or not.
+    for roots in [60, 70] {
+        let later = world(roots, "2026-01-03");
+        assert_eq!(answers(&later), ["wide"; 3], "{roots}");
+        assert!(hosts(&later) <= 1025, "{}", hosts(&later));
+    }
 }

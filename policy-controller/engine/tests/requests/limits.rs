@@ -197,3 +197,50 @@ fn a_condition_names_no_group_that_another_namespace_includes() {
     assert_eq!(refusals(&found, "HttpRouteGroup", "closed"), told(""));
     assert_eq!(refusals(&found, "HttpRouteGroup", "own"), told(""));
 }
+
+/// One group bound to each of many Servers took memory without bound. Of the Servers that have no room a wider
+/// route of their own answers nothing in place of the group's.
+#[test]
+fn the_newest_servers_of_a_namespace_with_too_many_routes_of_bindings_deny_what_these_are_about() {
+    let methods = "methods: [GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH]";
+    let routes: Vec<String> = (0..256).map(|n| format!("{{path: /a{n}, {methods}}}")).collect();
+    let mut documents = vec![group("all", &routes.join(", "))];
+    for n in 0..40 {
+        let port = 10_000 + n;
+        documents.push(format!(
+            "apiVersion: policy.linkerd.io/v1beta3\nkind: Server\n\
+             metadata: {{name: s{n}, namespace: shop, creationTimestamp: '2026-01-01T00:{n:02}:00Z'}}\n\
+             spec: {{podSelector: {{matchLabels: {{app: web}}}}, port: {port}, proxyProtocol: HTTP/1, \
+             accessPolicy: all-unauthenticated}}"
+        ));
+        let of = format!("targetRef: {{group: policy.linkerd.io, kind: Server, name: s{n}}}");
+        documents.push(in_namespace(
+            "shop",
+            "HttpRouteBinding",
+            &format!("s{n}"),
+            &format!("{of}, routeRefs: [{{name: all}}]"),
+        ));
+        documents.push(format!(
+            "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
+             metadata: {{name: s{n}, namespace: shop}}\n\
+             spec:\n  parentRefs: [{{group: policy.linkerd.io, kind: Server, name: s{n}}}]\n\
+             \x20 rules: [{{matches: [{{path: {{type: PathPrefix, value: /}}}}]}}]"
+        ));
+    }
+    let documents: Vec<&str> =
+        [common::POD].into_iter().chain(documents.iter().map(String::as_str)).collect();
+    let found = common::compiled(&documents);
+    let ask = |n: u16, path: &str| {
+        common::ask(&found, 10_000 + n, common::NEIGHBOUR, &format!("GET {path}"))
+    };
+    assert_eq!([ask(0, "/a0"), ask(0, "/other")], ["allow", "allow"]);
+    let first = (0..40).find(|n| ask(*n, "/a0") != "allow").expect("some have no room");
+    assert!((10..39).contains(&first), "{first}");
+    for n in first..40 {
+        assert_ne!(ask(n, "/a0"), "allow", "{n}");
+        assert_ne!(ask(n, "/other"), "allow", "{n}");
+    }
+    let told = refusals(&found, "HttpRouteBinding", &format!("s{first}"));
+    assert!(told[0].contains("leave no room for those of Server shop/s"), "{told:?}");
+    assert_eq!(refusals(&found, "HttpRouteBinding", "s0"), Vec::<String>::new());
+}

@@ -60,7 +60,7 @@ pub(super) fn is_of_whole_pod(setting: Setting, pod: &Value) -> bool {
 /// together because of them (<https://kubernetes.io/docs/concepts/workloads/pods/pod-level-resources/>).
 pub(super) fn above_whole_pod(pod: &Value) -> Vec<FieldError> {
     let mut found = Vec::new();
-    for (resource, _) in SIZES {
+    for (resource, [request, sidecar_limit, init]) in SIZES {
         let whole =
             |part: &str| quantity(pod.pointer(&format!("/spec/resources/{part}/{resource}")));
         let field = |part: &str| format!("spec.resources.{part}.{resource}");
@@ -70,9 +70,20 @@ pub(super) fn above_whole_pod(pod: &Value) -> Vec<FieldError> {
                 total(pod, ContainerSize::Request, resource, |container| !is_added(container));
             if is_above(sum, &whole) && !is_above(own, &whole) {
                 let sum = quantity::shown(resource, sum);
+                // A request that is missing beside a limit is that limit.
+                let states = |part: &str, name: &str| {
+                    let mut added =
+                        containers(pod).map(|(_, it)| it).filter(|it| is_named(it, name));
+                    added.any(|it| it.pointer(&format!("/resources/{part}/{resource}")).is_some())
+                };
+                let of_proxy = if states("requests", PROXY) { request } else { sidecar_limit };
+                let of_init = states("requests", INIT).then_some(init);
+                let sized: Vec<String> =
+                    [of_proxy].into_iter().chain(of_init).map(|it| written(pod, it)).collect();
                 let message = format!(
                     "`{whole}` is below the {sum} that the containers request together with the \
-                     sidecar, so that no pod is created"
+                     sidecar, so that no pod is created; its part is that of {}",
+                    sized.join(" and ")
                 );
                 found.push(FieldError { field: field("requests"), message });
             }
@@ -82,8 +93,11 @@ pub(super) fn above_whole_pod(pod: &Value) -> Vec<FieldError> {
             let limit = quantity(container.pointer(&format!("/resources/limits/{resource}")));
             if let Some(limit) = limit.filter(|limit| exceeds(limit, &whole)) {
                 let name = text(container, "name").unwrap_or_default();
+                let setting = if name == INIT { init } else { sidecar_limit };
                 let message = format!(
-                    "`{whole}` is below the limit {limit} of container {name}, so that no pod is created"
+                    "`{whole}` is below the limit {limit} of container {name}, so that no pod is created; \
+                     it is that of {}",
+                    written(pod, setting)
                 );
                 found.push(FieldError { field: field("limits"), message });
             }
@@ -93,7 +107,20 @@ pub(super) fn above_whole_pod(pod: &Value) -> Vec<FieldError> {
 }
 
 fn is_added(container: &Value) -> bool {
-    matches!(text(container, "name"), Some(INIT | PROXY))
+    is_named(container, INIT) || is_named(container, PROXY)
+}
+
+fn is_named(container: &Value, name: &str) -> bool {
+    text(container, "name") == Some(name)
+}
+
+/// The annotation by which a pod states a setting, or would.
+fn written(pod: &Value, setting: Setting) -> String {
+    let stated = pod.pointer("/metadata/annotations");
+    let is_stated = |name: &&String| stated.and_then(|all| all.get(name.as_str())).is_some();
+    let names = setting.annotations();
+    let name = names.iter().find(is_stated).or(names.first());
+    format!("`{}`", name.map_or("", String::as_str))
 }
 
 fn is_above(sum: f64, bound: &str) -> bool {
@@ -193,15 +220,17 @@ mod tests {
     #[test]
     fn stated_sizes_of_a_sidecar_that_exceed_the_pods_are_named_with_the_pods_field() {
         let annotations = json!({"portcullis.dev/proxy-cpu-request": "10m",
-            "portcullis.dev/proxy-memory-limit": "200Mi"});
+            "config.linkerd.io/proxy-memory-limit": "200Mi"});
         let whole = json!({"requests": {"cpu": "100m"}, "limits": {"memory": "128Mi"}});
         let found = above_whole_pod(&injected(whole, annotations));
         let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
         let expected = [
             "spec.resources.requests.cpu: `100m` is below the 110m that the containers request together \
-             with the sidecar, so that no pod is created",
+             with the sidecar, so that no pod is created; its part is that of \
+             `portcullis.dev/proxy-cpu-request`",
             "spec.resources.limits.memory: `128Mi` is below the limit 200Mi of container \
-             portcullis-proxy, so that no pod is created",
+             portcullis-proxy, so that no pod is created; it is that of \
+             `config.linkerd.io/proxy-memory-limit`",
         ];
         assert_eq!(shown, expected);
     }

@@ -72,7 +72,9 @@ fn of_part(part: &Part<'_>) -> Option<Template> {
     let metadata = value.get("metadata").unwrap_or(&Value::Null);
     let part_of = |name: &str| text(metadata, name).unwrap_or_default().to_owned();
     let name = match part_of("name") {
-        name if name.is_empty() => part_of("generateName"),
+        // As every command calls it, where its kind is one that is read.
+        name if name.is_empty() => policy_crds::parse(value)
+            .map_or_else(|_| part_of("generateName"), |object| object.meta.key.name.to_string()),
         name => name,
     };
     Some(Template {

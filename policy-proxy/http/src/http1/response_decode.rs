@@ -243,6 +243,11 @@ impl ResponseHeadBuilder {
         let own = reason != self.status.canonical_reason().unwrap_or_default();
         let reason = own.then(|| ReasonPhrase::try_from(reason.as_bytes()));
         let body = self.framing()?;
+        if self.coding.is_some() && self.length.is_some() {
+            // An answer without a body. Of the two fields the coding counts, and the length must not be
+            // forwarded (RFC 9112 section 6.3): the answer with a body has none.
+            self.headers.remove(CONTENT_LENGTH);
+        }
         let mut response = Response::new(());
         *response.status_mut() = self.status;
         *response.version_mut() = self.version;
@@ -499,6 +504,24 @@ mod tests {
             read(text, true),
             Ok(Some((200, ResponseFraming::Length(0), true, String::new())))
         );
+    }
+
+    #[test]
+    fn a_length_beside_a_coding_is_not_forwarded_where_there_is_no_body() {
+        let fields = ["Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"];
+        for (status, is_head) in [("200 OK", true), ("304 Not Modified", false)] {
+            for text in [fields.concat(), fields.iter().rev().copied().collect()] {
+                let text = format!("HTTP/1.1 {status}\r\n{text}\r\n");
+                let head = parse(&mut BytesMut::from(&*text), is_head, BOUNDS).unwrap().unwrap();
+                assert_eq!(head.body, ResponseFraming::Length(0), "{text}");
+                assert!(!head.response.headers().contains_key(CONTENT_LENGTH), "{text}");
+            }
+            // No coding beside it.
+            let text =
+                format!("HTTP/1.1 {status}\r\n{}Transfer-Encoding: identity\r\n\r\n", fields[0]);
+            let head = parse(&mut BytesMut::from(&*text), is_head, BOUNDS).unwrap().unwrap();
+            assert_eq!(head.response.headers()[CONTENT_LENGTH], "5", "{text}");
+        }
     }
 
     #[test]

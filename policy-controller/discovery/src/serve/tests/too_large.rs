@@ -44,7 +44,7 @@ fn shared(matches: usize) -> Arc<ServerPolicy> {
     let mut policy = ServerPolicy::clone(&routed("web", &["own"]));
     policy.routes.hosts.insert(host(), Unmatched::Deny(Denied::NotDelegated));
     let authorization = policy.authorizations[0].clone();
-    let request = Some(RequestMatch::path(PathPattern::exact("/ready")));
+    let request = Some(RequestMatch::path(PathPattern::exact("/ready")).into());
     policy.exemptions.push(Exemption { request, authorization });
     policy
         .routes

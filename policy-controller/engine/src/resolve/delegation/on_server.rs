@@ -5,6 +5,7 @@
 //! it; not so a path that another namespace claimed later inside of an earlier claim.
 
 use super::kept::beside;
+use super::names_below::is_crowded;
 use super::origin::{KIND, delegated_path};
 use crate::incremental::{Context, query};
 use crate::query::delegation::{
@@ -91,6 +92,7 @@ fn hosts_on(
     let own: BTreeSet<&HostPattern> = of_root.flat_map(|node| &*node.hosts).collect();
     let (wide, exact): (Vec<&HostPattern>, Vec<&HostPattern>) =
         own.into_iter().partition(|host| matches!(host, HostPattern::Suffix(_)));
+    let wide: Vec<&HostPattern> = wide.into_iter().filter(|host| !is_crowded(cx, host)).collect();
     let is_tree_host = |host: &&HostPattern| {
         cx.query(&IsTreeHost { server: server.clone(), host: (*host).clone() })
     };

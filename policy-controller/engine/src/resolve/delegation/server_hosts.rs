@@ -5,7 +5,7 @@ use super::origin::is_child;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::delegation::{
-    ActiveClaims, HoldersOf, IsTreeHost, PathsOf, RootsUnder, TreeHosts, TreeHostsOf,
+    ActiveClaims, HoldersOf, IsTreeHost, NamesBelowOf, PathsOf, RootsUnder, TreeHosts, TreeHostsOf,
 };
 use crate::query::host_paths::HostPaths;
 use policy_core::HostPattern;
@@ -128,14 +128,7 @@ fn with_hosts_below(
         if !is_reached(&cx.query(&PathsOf(host)), server) {
             continue;
         }
-        for (root, below) in cx.query(&RootsUnder(suffix)).iter() {
-            for below in below {
-                // A claim that was lost is none: strangers would close names of the wildcard by it.
-                if cx.query(&HoldersOf(below.clone())).contains(root) {
-                    hosts.insert(below.clone());
-                }
-            }
-        }
+        hosts.extend(cx.query(&NamesBelowOf(suffix)).listed.iter().cloned());
     }
     hosts
 }

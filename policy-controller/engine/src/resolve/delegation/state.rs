@@ -3,6 +3,7 @@
 use super::claims::valid;
 use super::condition::{MAX_SAID, reason_of, refusals, trees, words_for_child, words_of};
 use super::consent::{below, consents};
+use super::names_below;
 use super::ownership::active_around;
 use super::server_hosts::hosts_of;
 use crate::incremental::{Context, query};
@@ -38,7 +39,12 @@ fn state(query: &DelegationStateOf, cx: &mut Context<'_>) -> Arc<DelegationState
     };
     let trees = trees(cx, object);
     let own: Vec<&TreeNode> = trees.iter().flat_map(|tree| tree.of(&query.0)).collect();
-    let faults = faults(cx, object, &own);
+    let mut faults = faults(cx, object, &own);
+    faults.extend(
+        names_below::words(cx, route)
+            .into_iter()
+            .map(|message| RuleFault { reason: Reason::TooLarge, message: message.into() }),
+    );
     let routes = routes(route, &own);
     let (claims, delegations) = match &route.virtual_host {
         Some(root) => (claims(cx, &query.0, &root.hosts), Vec::new()),

@@ -5,7 +5,8 @@ use crate::index::Edge;
 use crate::query::condition::Reason;
 use crate::query::grant::CreationOrder;
 use crate::query::requests::{
-    BindingRoutesOf, DescribedRoutes, IncludeFault, OversizedBindingsOf, UnreadBindingsIn,
+    BindingRoutesOf, DescribedRoutes, IncludeFault, OversizedBindings, OversizedBindingsOf,
+    ServersWithoutRoom, UnreadBindingsIn,
 };
 use crate::resolve::delegation::lost_hosts;
 use crate::resolve::denying::{before_others, naming_requests};
@@ -16,10 +17,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 query!(UnreadBindingsIn, Arc<[ObjectKey]>, unread_bindings);
-query!(OversizedBindingsOf, Arc<BTreeMap<ObjectKey, usize>>, oversized);
+query!(OversizedBindingsOf, Arc<OversizedBindings>, oversized);
 
 /// The most matches that bindings bring to a Server.
 const MAX_MATCHES: usize = 4096;
+
+/// About as many bytes as the routes of bindings on the Servers of a namespace take at most.
+pub(super) const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// About as many bytes as a match takes without its texts, with its part of a route.
+const MATCH_BYTES: usize = 512;
 
 /// The kinds of bindings.
 const BINDINGS: [Kind; 2] = [Kind::HttpRouteBinding, Kind::GrpcServiceBinding];
@@ -120,8 +127,12 @@ pub(super) fn outcome_on(
 ) -> Option<BindingOutcome> {
     let mut outcome = outcome_alone(cx, binding, server)?;
     if let BindingOutcome::Effective(own) = &mut outcome {
+        if cx.query(&ServersWithoutRoom(server.namespace.clone())).contains(server) {
+            withhold(own, binding, server);
+            return Some(outcome);
+        }
         let oversized = cx.query(&OversizedBindingsOf(server.clone()));
-        if let Some(room) = oversized.get(&binding.meta.key) {
+        if let Some(room) = oversized.rooms.get(&binding.meta.key) {
             let message = format!(
                 "{server} would have more than {MAX_MATCHES} matches of bindings: a route has two for \
                  each method, and older bindings come first"
@@ -132,6 +143,22 @@ pub(super) fn outcome_on(
         }
     }
     Some(outcome)
+}
+
+/// Takes its routes from a binding, because the namespace has no room for them. Whatever they may have matched is
+/// denied before all other routes.
+fn withhold(own: &mut EffectiveBinding, binding: &Object, server: &ObjectKey) {
+    let message = format!(
+        "the routes that bindings give the older Servers of its namespace leave no room for those of {server}: \
+         together they may take about {MAX_BYTES} bytes"
+    );
+    own.faults.insert(0, IncludeFault { reason: Reason::TooLarge, message: message.into() });
+    own.room = 0;
+    let everything = match own.kind {
+        RouteKind::Http => RequestMatch::everything(),
+        RouteKind::Grpc => RequestMatch::grpc(None, None),
+    };
+    own.first = before_others(binding, &[everything], &own.hosts);
 }
 
 /// The same without a look at other bindings.
@@ -197,24 +224,34 @@ pub(super) fn oldest_first<'a>(cx: &mut Context<'a>, server: &ObjectKey) -> Vec<
 
 /// Each binding is taken that fits besides older ones. The others share the room that is left, so that no
 /// wider route takes the requests of as many of their routes as possible.
-fn oversized(query: &OversizedBindingsOf, cx: &mut Context<'_>) -> Arc<BTreeMap<ObjectKey, usize>> {
+fn oversized(query: &OversizedBindingsOf, cx: &mut Context<'_>) -> Arc<OversizedBindings> {
     let (mut left, mut refused) = (MAX_MATCHES, Vec::new());
+    let mut found = OversizedBindings::default();
+    let mut take = |routes: &DescribedRoutes, room: usize| {
+        let texts = routes.texts.saturating_mul(room).checked_div(routes.matches).unwrap_or(0);
+        let bytes = room.saturating_mul(MATCH_BYTES).saturating_add(texts);
+        found.bytes = found.bytes.saturating_add(bytes);
+    };
     for binding in oldest_first(cx, &query.0) {
         let outcome = outcome_alone(cx, binding, &query.0);
         let Some(BindingOutcome::Effective(own)) = outcome else { continue };
-        let matches = own.routes.matches;
-        match left.checked_sub(matches) {
-            Some(rest) => left = rest,
-            None => refused.push((binding.meta.key.clone(), matches)),
+        match left.checked_sub(own.routes.matches) {
+            Some(rest) => {
+                left = rest;
+                take(&own.routes, own.routes.matches);
+            }
+            None => refused.push((binding.meta.key.clone(), own.routes)),
         }
     }
     let mut rooms = BTreeMap::new();
-    for (key, matches) in refused {
-        let room = matches.min(left);
+    for (key, routes) in refused {
+        let room = routes.matches.min(left);
         left = left.saturating_sub(room);
+        take(&routes, room);
         rooms.insert(key, room);
     }
-    Arc::new(rooms)
+    found.rooms = rooms;
+    Arc::new(found)
 }
 
 /// The API of the routes of a kind of binding on a Server of this protocol; `None` if it carries none.

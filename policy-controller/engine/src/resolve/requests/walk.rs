@@ -23,6 +23,9 @@ const MAX_DEPTH: usize = 16;
 /// includes that are followed for it. One group has fewer routes of its own.
 const MAX_ROUTES: usize = 1024;
 
+/// About as many bytes as a predicate of a match takes.
+const PREDICATE_BYTES: usize = 96;
+
 /// True if a group or service that cannot be followed denies what can be read of it: it is invalid, or the
 /// ReferenceGrant that permitted it is.
 pub(super) fn denies_through(cx: &mut Context<'_>, from: &ObjectKey, to: &ObjectKey) -> bool {
@@ -156,6 +159,12 @@ impl<'a> Walk<'a> {
         }
         let matches = route.path.patterns().len().saturating_mul(methods);
         self.found.matches = self.found.matches.saturating_add(matches);
+        let predicates = [route.headers.len(), around.headers.len(), route.query.len()];
+        let predicates =
+            predicates.iter().fold(around.query.len(), |sum, n| sum.saturating_add(*n));
+        let texts =
+            predicates.saturating_mul(PREDICATE_BYTES).saturating_add(route.path.as_str().len());
+        self.found.texts = self.found.texts.saturating_add(matches.saturating_mul(texts));
     }
 
     fn unreadable(&mut self, matches: Vec<RequestMatch>) {
