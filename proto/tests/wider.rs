@@ -313,7 +313,7 @@ fn near() -> impl Strategy<Value = Near> {
 impl Near {
     fn request(&self, policy: &ServerPolicy) -> OwnedRequest {
         let rules = policy.routes.routes.iter().flat_map(|route| &route.rules);
-        let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
+        let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_deref());
         let matches = rules.flat_map(|rule| &rule.matches).chain(exempt);
         let mut named: Vec<String> = matches.map(|wanted| example(&wanted.path)).collect();
         named.push("/a/a:b".to_owned());
