@@ -39,7 +39,7 @@ pub fn bounded(wanted: usize) -> usize {
 }
 
 /// Bytes in all above which every connection buffers [`FEW`].
-const MANY: u64 = 8 * 1024 * 1024;
+const MANY: u64 = 4 * 1024 * 1024;
 const FEW: usize = 8 * 1024;
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     fn while_many_bytes_wait_everybody_buffers_few() {
         assert_eq!((bounded(64 * 1024), bounded(100)), (64 * 1024, 100));
         let mut held = Backlog::default();
-        held.set(4 * 1024 * 1024);
+        held.set(2 * 1024 * 1024);
         let mut more = Backlog::default();
         more.set(8 * 1024 * 1024);
         assert_eq!((bounded(64 * 1024), bounded(100)), (FEW, 100));

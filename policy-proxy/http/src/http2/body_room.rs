@@ -1,8 +1,10 @@
-//! Room for bodies that one side of a connection does not take, over all connections of a worker.
+//! Room for what requests hold in memory, over all connections of a worker: bodies that one side of a
+//! connection of HTTP/2 does not take, large heads of open requests, and bytes of heads to come.
 //!
-//! A connection may hold megabytes of them, within the windows of both sides. While more than half of the
-//! room is held, each connection queues less. Beyond the whole room the group of clients that holds most
-//! loses the connection that holds most. Connections that hold little are neither ended nor counted there.
+//! A connection may hold megabytes of bodies, within the windows of both sides. While more than half of the
+//! room is held, each connection queues less, and new connections have small windows. Beyond the whole room
+//! the group of clients that holds most loses the connection that holds most. Connections that hold little
+//! are neither ended nor counted there.
 
 use slab::Slab;
 use std::cell::{Cell, RefCell};
@@ -10,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// Room for the bodies of a worker's connections.
+/// Room for what a worker's connections hold.
 #[derive(Debug)]
 pub struct BodyRoom {
     /// Bytes of the room.
@@ -30,12 +32,19 @@ pub struct BodyGroup {
     pub share: usize,
 }
 
-/// The bodies that a connection holds; released on drop.
+/// What a connection holds; released on drop.
 #[derive(Debug)]
 pub struct BodyAccount {
     room: Rc<BodyRoom>,
     account: Rc<Account>,
     index: usize,
+}
+
+/// Bytes that count for an account; released on drop.
+#[derive(Debug)]
+pub struct HeldBytes {
+    account: Rc<BodyAccount>,
+    bytes: usize,
 }
 
 struct Account {
@@ -161,6 +170,35 @@ impl BodyAccount {
     pub(super) fn is_pressed(&self) -> bool {
         self.room.held.get() > self.room.most / 2
     }
+
+    /// Returns the window of the streams of a new connection, of which `wanted` would be best.
+    pub(super) fn window(&self, wanted: u32) -> u32 {
+        if self.is_pressed() { wanted.min(SMALL_WINDOW) } else { wanted }
+    }
+}
+
+impl HeldBytes {
+    /// Holds bytes for `account`.
+    pub fn of(account: &Rc<BodyAccount>, bytes: usize) -> Self {
+        account.add(bytes);
+        Self { account: Rc::clone(account), bytes }
+    }
+
+    /// Holds this many bytes from now on.
+    pub fn set(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        if bytes > before {
+            self.account.add(bytes.saturating_sub(before));
+        } else {
+            self.account.remove(before.saturating_sub(bytes));
+        }
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.account.remove(self.bytes);
+    }
 }
 
 impl Drop for BodyAccount {
@@ -172,9 +210,11 @@ impl Drop for BodyAccount {
 }
 
 /// Bytes of a connection that count for nothing.
-const FREE: usize = 16 * 1024;
+const FREE: usize = 8 * 1024;
 /// Bytes that count, up to which a connection is never ended for the room.
-const SPARED: usize = 32 * 1024;
+const SPARED: usize = 16 * 1024;
+/// Window of streams of connections that are new while much is held.
+const SMALL_WINDOW: u32 = 4 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -226,10 +266,10 @@ mod tests {
         let small: Vec<_> = (0..20).map(|_| open(&room, 1, 1, &ended)).collect();
         small.iter().for_each(|own| own.add(FREE + SPARED));
         let large = [open(&room, 2, 1, &ended), open(&room, 2, 1, &ended)];
-        large[0].add(FREE + 200_000);
-        large[1].add(FREE + 300_000);
+        large[0].add(FREE + 350_000);
+        large[1].add(FREE + 450_000);
         assert_eq!(*ended.borrow(), [21]);
-        assert_eq!(room.held.get(), 20 * SPARED + 200_000);
+        assert_eq!(room.held.get(), 20 * SPARED + 350_000);
     }
 
     #[test]
@@ -237,8 +277,8 @@ mod tests {
         let (room, ended) = (Rc::new(BodyRoom::new(1_000_000)), Rc::default());
         let small: Vec<_> = (0..100).map(|_| open(&room, 1, 1, &ended)).collect();
         small.iter().for_each(|own| own.add(FREE + SPARED));
-        small[..69].iter().for_each(|own| own.remove(FREE + SPARED));
-        assert_eq!(room.held.get(), 31 * SPARED);
+        small[..45].iter().for_each(|own| own.remove(FREE + SPARED));
+        assert_eq!(room.held.get(), 55 * SPARED);
         let large = open(&room, 2, 1, &ended);
         large.add(FREE + 100_000);
         assert_eq!(*ended.borrow(), [100]);
@@ -266,5 +306,20 @@ mod tests {
         known.add(700_000);
         unknown.add(400_000);
         assert_eq!(*ended.borrow(), [1]);
+    }
+
+    #[test]
+    fn while_much_is_held_new_connections_have_small_windows_and_what_is_let_go_makes_room() {
+        let (room, ended) = (Rc::new(BodyRoom::new(1_000_000)), Rc::default());
+        let account = Rc::new(open(&room, 1, 1, &ended));
+        assert_eq!(account.window(65_535), 65_535);
+        let mut held = HeldBytes::of(&account, 400_000);
+        held.set(600_000);
+        let other = open(&room, 2, 1, &ended);
+        assert_eq!((other.window(65_535), other.window(1_000)), (SMALL_WINDOW, 1_000));
+        held.set(500_000);
+        assert_eq!((other.window(65_535), room.held.get()), (65_535, 500_000 - FREE));
+        drop(held);
+        assert_eq!((room.held.get(), ended.borrow().len()), (0, 0));
     }
 }

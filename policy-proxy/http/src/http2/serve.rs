@@ -1,5 +1,6 @@
 //! The client's side of an HTTP/2 connection.
 
+use super::body_room::HeldBytes;
 use super::connection::{ClientConnection, Limits};
 use super::frame_filter::{FRAMES_BUDGET, FrameFilter, PeerIo};
 use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
@@ -30,7 +31,11 @@ where
     F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
 {
     let activity = Activity::new();
-    let (limits, state) = (connection.limits(), PeerIo::default());
+    let (mut limits, state) = (connection.limits(), PeerIo::default());
+    let account = connection.streams().account().cloned();
+    if let Some(account) = &account {
+        limits.stream_window = account.window(limits.stream_window);
+    }
     state.refill();
     let io = FrameFilter::of_client(io, state.clone());
     let mut handshake = pin!(builder(&limits).handshake::<_, Piece>(io));
@@ -55,7 +60,8 @@ where
     let mut task = ConnectionTask {
         connection,
         client,
-        queue: SendQueue::of_client(connection.streams().account().cloned(), state.clone()),
+        block: account.as_ref().map(|account| HeldBytes::of(account, 0)),
+        queue: SendQueue::of_client(account, state.clone()),
         state,
         stall: limits.stall,
         activity,
@@ -109,6 +115,8 @@ struct ConnectionTask<'a, C: ClientConnection, I, A, F: 'static> {
     client: Connection<FrameFilter<I>, Piece>,
     /// Pieces of responses that wait to be written.
     queue: SendQueue,
+    /// Memory of a header block that is not complete.
+    block: Option<HeldBytes>,
     /// The state of the client's stream.
     state: PeerIo,
     stall: Option<Duration>,
@@ -157,6 +165,9 @@ where
                     self.state.refill();
                     let accepted = self.accept(&mut cx);
                     self.queue.release_heads();
+                    if let Some(block) = &mut self.block {
+                        block.set(self.state.block());
+                    }
                     more_to_read |= self.state.is_exhausted();
                     accepted
                 }

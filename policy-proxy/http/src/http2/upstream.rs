@@ -133,11 +133,13 @@ where
     /// # Errors
     /// The application does not speak HTTP/2, or has closed the connection.
     pub async fn handshake(&self, stream: S, settings: Settings) -> Result<Sender, h2::Error> {
+        let (window, account) = (settings.windows.0, self.account.as_ref());
+        let window = account.map_or(window, |account| account.window(window));
         let mut builder = Builder::new();
         builder
             .enable_push(false)
             .initial_max_send_streams(FIRST_STREAMS)
-            .initial_window_size(settings.windows.0)
+            .initial_window_size(window)
             .initial_connection_window_size(settings.windows.1)
             .max_header_list_size(settings.head.saturating_mul(4))
             .data_frame_budget(FRAMES_BUDGET)
