@@ -40,6 +40,20 @@ pub struct BodyAccount {
     index: usize,
 }
 
+/// Flow-control windows of what is received, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Windows {
+    pub(super) stream: u32,
+    pub(super) connection: u32,
+}
+
+/// The windows of a connection, which are small while much is held.
+#[derive(Debug)]
+pub(super) struct ReceiveWindows {
+    wanted: Windows,
+    is_small: Cell<bool>,
+}
+
 /// Bytes that count for an account; released on drop.
 #[derive(Debug)]
 pub struct HeldBytes {
@@ -171,9 +185,51 @@ impl BodyAccount {
         self.room.held.get() > self.room.most / 2
     }
 
-    /// Returns the window of the streams of a new connection, of which `wanted` would be best.
-    pub(super) fn window(&self, wanted: u32) -> u32 {
-        if self.is_pressed() { wanted.min(SMALL_WINDOW) } else { wanted }
+    /// Returns true once connections may receive as much as usual again: some time after they were pressed,
+    /// so that windows do not change all the time.
+    #[inline]
+    fn is_relaxed(&self) -> bool {
+        self.room.held.get() <= self.room.most / 4
+    }
+
+    /// Returns the windows of a connection that is new, of which `wanted` would be best.
+    pub(super) fn windows(&self, wanted: Windows) -> ReceiveWindows {
+        ReceiveWindows { wanted, is_small: Cell::new(self.is_pressed()) }
+    }
+}
+
+impl ReceiveWindows {
+    /// The usual windows for good.
+    pub(super) fn usual(wanted: Windows) -> Self {
+        Self { wanted, is_small: Cell::new(false) }
+    }
+
+    /// Returns the windows to begin with.
+    pub(super) fn first(&self) -> Windows {
+        if self.is_small.get() { self.small() } else { self.wanted }
+    }
+
+    fn small(&self) -> Windows {
+        let Windows { stream, connection } = self.wanted;
+        Windows { stream: stream.min(SMALL_STREAM), connection: connection.min(SMALL_CONNECTION) }
+    }
+
+    /// Changes the windows if the room asks for it. The window of streams is lowered for new connections
+    /// alone, since lowering takes the peer's consent; `set_stream` fails while it is awaited.
+    #[inline]
+    pub(super) fn update(
+        &self,
+        account: &BodyAccount,
+        set: impl FnOnce(u32),
+        set_stream: impl FnOnce(u32) -> bool,
+    ) {
+        if !self.is_small.get() && account.is_pressed() {
+            self.is_small.set(true);
+            set(self.small().connection);
+        } else if self.is_small.get() && account.is_relaxed() && set_stream(self.wanted.stream) {
+            self.is_small.set(false);
+            set(self.wanted.connection);
+        }
     }
 }
 
@@ -213,8 +269,9 @@ impl Drop for BodyAccount {
 const FREE: usize = 8 * 1024;
 /// Bytes that count, up to which a connection is never ended for the room.
 const SPARED: usize = 16 * 1024;
-/// Window of streams of connections that are new while much is held.
-const SMALL_WINDOW: u32 = 4 * 1024;
+/// Windows while much is held: of the streams of new connections, and of connections.
+const SMALL_STREAM: u32 = 4 * 1024;
+const SMALL_CONNECTION: u32 = 256 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -309,16 +366,40 @@ mod tests {
     }
 
     #[test]
-    fn while_much_is_held_new_connections_have_small_windows_and_what_is_let_go_makes_room() {
+    fn while_much_is_held_windows_are_small_and_what_is_let_go_makes_room() {
         let (room, ended) = (Rc::new(BodyRoom::new(1_000_000)), Rc::default());
+        let wanted = Windows { stream: 65_535, connection: 1_000_000 };
+        let small = Windows { stream: SMALL_STREAM, connection: SMALL_CONNECTION };
         let account = Rc::new(open(&room, 1, 1, &ended));
-        assert_eq!(account.window(65_535), 65_535);
+        let before = account.windows(wanted);
+        assert_eq!(before.first(), wanted);
         let mut held = HeldBytes::of(&account, 400_000);
         held.set(600_000);
         let other = open(&room, 2, 1, &ended);
-        assert_eq!((other.window(65_535), other.window(1_000)), (SMALL_WINDOW, 1_000));
-        held.set(500_000);
-        assert_eq!((other.window(65_535), room.held.get()), (65_535, 500_000 - FREE));
+        let later = other.windows(wanted);
+        assert_eq!(later.first(), small);
+        let changes = |windows: &ReceiveWindows, may: bool| {
+            let (connection, stream) = (Cell::new(0), Cell::new(0));
+            windows.update(
+                &other,
+                |bytes| connection.set(bytes),
+                |bytes| {
+                    stream.set(bytes);
+                    may
+                },
+            );
+            (connection.get(), stream.get())
+        };
+        assert_eq!(changes(&before, true), (SMALL_CONNECTION, 0));
+        assert_eq!((changes(&before, true), changes(&later, true)), ((0, 0), (0, 0)));
+        held.set(400_000);
+        assert_eq!(changes(&later, true), (0, 0), "not at once");
+        held.set(200_000);
+        assert_eq!(room.held.get(), 200_000 - FREE);
+        assert_eq!(changes(&later, false), (0, 65_535));
+        assert_eq!(changes(&later, true), (1_000_000, 65_535));
+        assert_eq!(changes(&before, true), (1_000_000, 65_535));
+        assert_eq!(changes(&later, true), (0, 0));
         drop(held);
         assert_eq!((room.held.get(), ended.borrow().len()), (0, 0));
     }
