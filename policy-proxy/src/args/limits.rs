@@ -22,7 +22,7 @@ pub struct LimitsArgs {
     #[arg(long, value_name = "BYTES")]
     pub max_response_head: Option<String>,
     /// Bytes of the heads of all open requests beyond 2 KiB each, shared by their clients
-    /// [default: 8388608]
+    /// [default: 16777216]
     #[arg(long, value_name = "BYTES")]
     pub max_open_heads: Option<String>,
     /// Header fields of a request, 4096 at most [default: 100]

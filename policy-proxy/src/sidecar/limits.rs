@@ -120,7 +120,7 @@ impl Default for Limits {
             in_flight: 100_000,
             request_head: 64 * 1024,
             response_head: 64 * 1024,
-            heads: 8 * 1024 * 1024,
+            heads: 16 * 1024 * 1024,
             headers: 100,
             http2_streams: 256,
             http2_carried: None,

@@ -165,7 +165,7 @@ impl std::fmt::Debug for SidecarConfig {
 }
 
 /// Bytes of the bodies that one side of a connection of HTTP/2 does not take, over all connections.
-const MOST_BODIES: usize = 8 * 1024 * 1024;
+const MOST_BODIES: usize = 16 * 1024 * 1024;
 /// Bytes of bodies that wait in front of one side of a connection beside the windows.
 const MOST_QUEUED: usize = 1024 * 1024;
 
