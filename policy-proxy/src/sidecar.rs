@@ -31,6 +31,7 @@ mod opaque;
 mod original_dst;
 mod outbound;
 mod permits;
+mod places;
 mod reset;
 mod response;
 mod response_end;

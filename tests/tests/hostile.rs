@@ -190,16 +190,18 @@ impl Large {
                 }
             });
             tokio::spawn(async move {
-                let mut first = [0];
-                _ = stream.peek(&mut first).await;
-                if first == [BYTES[0]] {
+                let mut first = [0; 2];
+                while matches!(stream.peek(&mut first).await, Ok(1)) {
+                    tokio::task::yield_now().await;
+                }
+                if BYTES.starts_with(&first) {
                     let mut stream = stream;
                     _ = tokio::io::AsyncWriteExt::write_all(&mut stream, &body_of_bytes).await;
                     return std::future::pending().await;
                 }
                 let io = TokioIo::new(stream);
                 // A connection that breaks off is the sidecar's choice.
-                if first == [PREFACE[0]] {
+                if PREFACE.starts_with(&first) {
                     _ = http2::Builder::new(TokioExecutor::new())
                         .serve_connection(io, answer)
                         .await;

@@ -178,7 +178,9 @@ pub fn join_cookies(headers: &mut HeaderMap) {
     if lines.next().is_none() || lines.next().is_none() {
         return;
     }
-    let (mut joined, mut sensitive) = (Vec::new(), false);
+    let bytes = |line: &HeaderValue| line.len().saturating_add(2);
+    let all = headers.get_all(COOKIE).iter().map(bytes).fold(0, usize::saturating_add);
+    let (mut joined, mut sensitive) = (Vec::with_capacity(all), false);
     for crumb in headers.get_all(COOKIE) {
         sensitive |= crumb.is_sensitive();
         if !joined.is_empty() && !crumb.is_empty() {

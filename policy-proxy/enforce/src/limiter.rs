@@ -268,18 +268,30 @@ mod tests {
     }
 
     #[test]
-    fn hostile_identities_cannot_grow_the_map() {
-        let limiter = Limiter::new(Some(&limit(0, 1, vec![])));
+    fn hostile_identities_cannot_grow_the_map_and_others_keep_their_bucket() {
+        let limiter = Limiter::new(Some(&limit(0, 2, vec![])));
         let now = limiter.epoch;
+        let open = limiter.client(Some("open"), now);
+        let closed = limiter.client(Some("closed"), now);
+        limiter.take(&closed, now).unwrap();
+        drop(closed);
         for n in 0..MAX_CLIENTS + 100 {
             let client = limiter.client(Some(&format!("id-{n}")), now);
             let _ = limiter.take(&client, now);
         }
         assert!(limiter.clients() <= MAX_CLIENTS);
+        // Of an open connection, and of one that comes back: neither more nor less than its own.
+        assert_eq!(room(&limiter, &open, now), 2);
+        assert_eq!(room(&limiter, &limiter.client(Some("closed"), now), now), 1);
+        // Whom no bucket is left for shares one, and waits for it no longer than for its own.
+        let late = limiter.client(Some("late"), now);
+        let _ = room(&limiter, &late, now);
+        limiter.take(&late, now + Duration::from_secs(1)).unwrap();
         let later = now + Duration::from_secs(5);
         limiter.client(Some("one more"), later);
         assert!(limiter.clients() < 10, "full buckets are forgotten");
     }
+
     proptest! {
         /// At rates of which a nanosecond is a whole part, so that neither rounds.
         #[test]

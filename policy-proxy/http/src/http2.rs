@@ -18,7 +18,7 @@ mod stream;
 mod stream_permits;
 mod upstream;
 
-pub use body_room::{BodyAccount, BodyGroup, BodyRoom};
+pub use body_room::{BodyAccount, BodyGroup, BodyRoom, HeldBytes};
 pub use connection::{ClientConnection, Limits};
 pub use keepalive::MAX_WINDOW;
 pub use recv_body::RecvBody;

@@ -21,8 +21,8 @@ pub struct LimitsArgs {
     /// 65536]
     #[arg(long, value_name = "BYTES")]
     pub max_response_head: Option<String>,
-    /// Bytes of the heads of all open HTTP/2 requests beyond 2 KiB each, shared by their clients
-    /// [default: 33554432]
+    /// Bytes of the heads of all open requests beyond 2 KiB each, shared by their clients
+    /// [default: 16777216]
     #[arg(long, value_name = "BYTES")]
     pub max_open_heads: Option<String>,
     /// Header fields of a request, 4096 at most [default: 100]

@@ -47,7 +47,7 @@ pub(super) async fn run(worker: Rc<Worker>, bound: BoundListener) {
                 if target.is_outbound() {
                     spawn_local(outbound::accept(worker, target, stream, from));
                 } else {
-                    spawn_local(accept(worker, target, stream, from));
+                    accept(&worker, target, stream, from);
                 }
             }
             Err(error) if is_connection_error(&error) => {}
@@ -66,32 +66,40 @@ fn is_connection_error(error: &io::Error) -> bool {
         .contains(&error.kind())
 }
 
-async fn accept(worker: Rc<Worker>, target: Target, stream: TcpStream, from: SocketAddr) {
+/// Takes a place for a connection and serves it in a task of its own, which is aborted if it has to give
+/// its place to another before it is known what it speaks.
+fn accept(worker: &Rc<Worker>, target: Target, stream: TcpStream, from: SocketAddr) {
     let client = worker.client(from);
     let Some(destination) = destination(&worker.shared.listening, target, &stream, from) else {
         return worker.tcp_error(ErrorKind::Destination, client);
     };
-    if let Some(admin) = destination.captured(&worker, target) {
+    if let Some(admin) = destination.captured(worker, target) {
         // An error concerns the client alone. A probe must not delay draining.
         spawn_local(async move { admin.serve_captured(stream, client).await });
         return;
     }
-    let Some(permit) = worker.acquire_connection(destination.port()) else {
+    let Some(permit) = worker.acquire_connection(destination.port(), client) else {
         return worker.tcp_error(ErrorKind::TooManyConnections, client);
     };
-    let at = SystemTime::now();
-    let (port, upstream) = match destination {
-        Destination::Application { port, upstream } => (port, upstream),
+    let (place, at) = (permit.place(), SystemTime::now());
+    let worker = Rc::clone(worker);
+    let task = match destination {
+        Destination::Application { port, upstream } => {
+            let handle = worker.shared.store.port_for(port, client.ip());
+            let accepted = AcceptedConnection { worker, permit, handle, client, upstream, at };
+            spawn_local(arrive(accepted, target, stream))
+        }
         Destination::Direct { own } => {
-            spawn_local(direct::accept(
-                DirectConnection { worker, permit, client, own, at },
-                stream,
-            ));
-            return;
+            let direct = DirectConnection { worker, permit, client, own, at };
+            spawn_local(direct::accept(direct, stream))
         }
     };
-    let handle = worker.shared.store.port_for(port, client.ip());
-    let accepted = AcceptedConnection { worker, permit, handle, client, upstream, at };
+    place.arrives_in(task.abort_handle());
+}
+
+/// Finds out what a redirected connection speaks.
+async fn arrive(accepted: AcceptedConnection, target: Target, stream: TcpStream) {
+    let client = accepted.client;
     accepted.wait_for_policy().await;
     if target == Target::Original {
         let local = stream.local_addr().ok().map(|local| fold_mapped(local.ip()));
@@ -202,13 +210,13 @@ fn redirected(
 const MIN_BACKOFF: Duration = Duration::from_millis(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
-/// Size of the future of [`accept`], for the test that bounds it.
+/// Size of the future of [`arrive`], for the test that bounds it.
 #[cfg(test)]
-pub(super) fn size_of_accept() -> usize {
-    fn size<F>(_: fn(Rc<Worker>, Target, TcpStream, SocketAddr) -> F) -> usize {
+pub(super) fn size_of_arrive() -> usize {
+    fn size<F>(_: fn(AcceptedConnection, Target, TcpStream) -> F) -> usize {
         size_of::<F>()
     }
-    size(accept)
+    size(arrive)
 }
 
 #[cfg(test)]

@@ -65,6 +65,16 @@ impl ClientConn {
         !self.inner.borrow().read_buf.is_empty()
     }
 
+    /// Memory of bytes of requests that are not parsed yet. A body that is being read is bounded by what
+    /// is read at a time.
+    pub(super) fn unparsed(&self) -> usize {
+        let inner = self.inner.borrow();
+        match inner.upload {
+            Upload::Reading { .. } | Upload::Dropped(_) => 0,
+            Upload::Complete | Upload::Undrained | Upload::Failed => inner.read_buf.capacity(),
+        }
+    }
+
     /// Appends to the write buffer.
     pub(super) fn write<T>(&self, append: impl FnOnce(&mut WriteBuf) -> T) -> T {
         append(&mut self.inner.borrow_mut().write_buf)

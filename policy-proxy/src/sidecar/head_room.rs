@@ -1,6 +1,5 @@
-//! Room for the heads of open requests, over all HTTP/2 clients of a worker. A head of a few hundred
-//! compressed bytes may be 64 KiB, and a connection has hundreds of streams; over HTTP/1 a connection has
-//! one head.
+//! Room for the heads of open requests, over all clients of a worker. A head of a few hundred compressed
+//! bytes may be 64 KiB, and a connection of HTTP/2 has hundreds of streams.
 
 use policy_core::Identity;
 use policy_http::http2::BodyGroup;
@@ -93,6 +92,13 @@ impl HeadRoom {
         client.held.set(own);
         self.held.set(self.held.get().saturating_add(bytes));
         Ok(Some(HeadPermit { room: Rc::clone(self), client: Rc::clone(client), bytes }))
+    }
+}
+
+impl HeadPermit {
+    /// Bytes of the room.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -75,6 +75,7 @@ pub(super) async fn answer(
         Admission::Admitted(admitted) => admitted,
         Admission::Refused(refused) => return refused.into(),
     };
+    let size = size.max(connection.upstream.request_text.borrow().len());
     let (heads, most) = (&connection.worker.heads, connection.worker.shared.config.most_heads());
     match heads.acquire(&connection.peer, (size, most)) {
         Ok(room) => admitted.request.open.hold(room),
@@ -268,7 +269,7 @@ mod tests {
     /// careless `await`; a thousand idle connections then cost a megabyte more.
     #[test]
     fn tasks_of_connections_stay_small() {
-        let (forward, accept) = (size_of_forward(opaque::forward), accept::size_of_accept());
+        let (forward, accept) = (size_of_forward(opaque::forward), accept::size_of_arrive());
         let sizes = [size(serve), forward, accept, outbound::size_of_accept()];
         let bounds = [1080, 1152, 1616, 1032];
         assert!(sizes.iter().zip(bounds).all(|(size, bound)| *size <= bound), "{sizes:?}");

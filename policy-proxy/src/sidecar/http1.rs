@@ -96,6 +96,7 @@ where
     /// Drives the client's side while a response is pending.
     fn maintain(&self, cx: &mut Context<'_>) -> Result<(), ClientConnError> {
         self.conn.maintain(cx).map_err(|error| self.client_failed(error))?;
+        self.connection.hold_unparsed(self.conn.unparsed());
         if self.conn.is_half_closed() {
             self.connection.half_closed.set(true);
         }
@@ -169,7 +170,9 @@ where
         &self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<RequestHead>, ClientConnError>> {
-        match self.conn.poll_head(cx, self.bounds) {
+        let polled = self.conn.poll_head(cx, self.bounds);
+        self.connection.hold_unparsed(self.conn.unparsed());
+        match polled {
             Poll::Pending if self.conn.has_buffered() => self.connection.unfinished(),
             Poll::Pending if self.is_ending() => return Poll::Ready(Ok(None)),
             Poll::Pending => {}
@@ -338,6 +341,7 @@ where
     /// Hands the stream over to the tunnel of an upgrade.
     fn start_tunnel(&self, upgrade: Upgrade) {
         if let Some((io, read)) = self.conn.take_stream() {
+            self.connection.hold_unparsed(0);
             spawn_local(tunnel::forward(Prefixed::new(read, io), upgrade));
         }
     }

@@ -1,14 +1,16 @@
 //! An HTTP connection, its in-flight requests, and their bodies.
 
+mod held;
 mod watch;
 
 use super::accepted::AcceptedConnection;
 use super::client_body::{ClientBody, RequestBodyError};
-use super::head_room::{self, HeadPermit};
+use super::head_room;
 use super::io::{ClientIo, Metered};
 use super::upstream::Upstream;
 use super::worker::{ConnectionPermit, Registration, Worker};
 use bytes::Bytes;
+use held::{HeldByHttp1, HeldHead};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use policy_core::{DecisionId, Denied, Permit};
@@ -61,9 +63,10 @@ pub(super) struct HttpConnection {
     /// Interim responses to the request whose answer is being polled. Its poller takes them out.
     pub(super) interim: RefCell<VecDeque<Response<()>>>,
     inflight: RefCell<Slab<InflightRequest>>,
-    /// Time since which the connection is idle, by the worker's clock.
-    idle_since: Cell<u32>,
-    _permit: ConnectionPermit,
+    held: HeldByHttp1,
+    /// Time of the last movement, of a request or a frame, by the worker's clock.
+    active: Cell<u32>,
+    permit: ConnectionPermit,
     /// Registration with the worker; held here, so that a tunnel that outlives the HTTP connection
     /// is still reviewed.
     registration: OnceCell<Registration>,
@@ -90,7 +93,7 @@ struct InflightRequest {
     /// Number of guards.
     guards: u8,
     /// Room of a large head.
-    head: Option<HeadPermit>,
+    head: Option<Box<HeldHead>>,
 }
 
 /// Start of a response.
@@ -129,8 +132,9 @@ impl HttpConnection {
             informed: ClientHeaders::new(&peer, Some(upstream)),
             interim: RefCell::default(),
             inflight: RefCell::new(Slab::new()),
-            idle_since: Cell::new(worker.now()),
-            _permit: permit,
+            held: HeldByHttp1::default(),
+            active: Cell::new(worker.now()),
+            permit,
             registration: OnceCell::new(),
             worker,
             handle,
@@ -146,7 +150,7 @@ impl HttpConnection {
     /// Notes that a request head is complete.
     pub(super) fn begin(&self) {
         self.unfinished_since.set(0);
-        self.idle_since.set(self.worker.now());
+        self.active.set(self.worker.now());
     }
 
     /// Notes that a part of a request head has arrived.
@@ -212,7 +216,7 @@ impl HttpConnection {
         open.try_remove(key);
         if open.is_empty() {
             self.handle.release();
-            self.idle_since.set(self.worker.now());
+            self.active.set(self.worker.now());
         }
     }
 }
@@ -247,15 +251,6 @@ impl InflightGuard {
     /// Counts and logs a failure of the request.
     pub(super) fn http_error(&self, kind: ErrorKind) {
         self.connection.http_error(kind);
-    }
-
-    /// Holds room for the request's head until the request is over.
-    pub(super) fn hold(&self, head: Option<HeadPermit>) {
-        if let (Some(head), Some(open)) =
-            (head, self.connection.inflight.borrow_mut().get_mut(self.key))
-        {
-            open.head = Some(head);
-        }
     }
 
     /// True if trailers are larger than a head may be, of the response or of the request.
@@ -328,6 +323,7 @@ impl InflightGuard {
     }
 
     fn count(&self, act: impl FnOnce(&mut Exchange, &Series)) {
+        self.moved();
         let worker = self.connection.worker.index;
         if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
             open.exchange.touch();

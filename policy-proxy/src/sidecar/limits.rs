@@ -42,7 +42,7 @@ pub struct Limits {
     pub request_head: u32,
     /// Bytes of the head of an application's response, and of its HTTP/2 trailers.
     pub response_head: u32,
-    /// Bytes of the heads of all open HTTP/2 requests beyond 2 KiB each, shared by their clients.
+    /// Bytes of the heads of all open requests beyond 2 KiB each, shared by their clients.
     pub heads: usize,
     /// Header fields of a request.
     pub headers: usize,
@@ -120,7 +120,7 @@ impl Default for Limits {
             in_flight: 100_000,
             request_head: 64 * 1024,
             response_head: 64 * 1024,
-            heads: 32 * 1024 * 1024,
+            heads: 16 * 1024 * 1024,
             headers: 100,
             http2_streams: 256,
             http2_carried: None,

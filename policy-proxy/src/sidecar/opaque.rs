@@ -7,10 +7,11 @@
 use super::accepted::AcceptedConnection;
 use super::copy::{CopyBidirectional, CopyEnd, HttpWatch};
 use super::io::{ClientIo, Metered};
+use super::places::InboundConnection;
 use super::reset::Resettable;
 use super::server_first::ServerFirst;
 use super::upstream;
-use super::worker::{TrackedConnection, Worker, into_result};
+use super::worker::{ConnectionPermit, Registration, TrackedConnection, Worker, into_result};
 use policy_core::{Decision, Denial, Denied, Permit, Protocol};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::DecisionInfo;
@@ -54,6 +55,8 @@ enum CloseReason {
     Revoked,
     /// No byte within the idle timeout.
     Idle,
+    /// Its place was given to another.
+    Displaced,
 }
 
 /// Decides on a connection and forwards it. Where HTTP was not detected in time, `watch` continues
@@ -73,9 +76,7 @@ pub(super) async fn forward(
     let close = Signal::new();
     let connection =
         Rc::new(OpaqueConnection { worker, handle, peer, caller, at, undetected, close, active });
-    let weak = Rc::downgrade(&connection);
-    let tracked: Weak<dyn TrackedConnection> = weak;
-    let _registration = connection.worker.register(tracked);
+    let _registration = connection.register(&permit);
     if !connection.decide() {
         return;
     }
@@ -102,6 +103,13 @@ async fn refuse(io: Metered<ClientIo>) {
 }
 
 impl OpaqueConnection {
+    fn register(self: &Rc<Self>, permit: &ConnectionPermit) -> Registration {
+        let weak = Rc::downgrade(self);
+        permit.serves(&self.peer, Weak::<Self>::clone(&weak));
+        let tracked: Weak<dyn TrackedConnection> = weak;
+        self.worker.register(tracked)
+    }
+
     /// Connects to the application, unless that was done before.
     async fn dial(
         &self,
@@ -264,6 +272,16 @@ impl TrackedConnection for OpaqueConnection {
 
     /// Opaque connections last until they end by themselves or the grace period is over.
     fn drain(&self) {}
+}
+
+impl InboundConnection for OpaqueConnection {
+    fn activity(&self) -> (bool, u32) {
+        (true, self.active.get())
+    }
+
+    fn give_way(&self) {
+        self.close.raise(CloseReason::Displaced);
+    }
 }
 
 /// Time in which a client sees that it is connected. A reset that comes before looks to it as if nobody

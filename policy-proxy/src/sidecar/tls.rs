@@ -6,6 +6,7 @@ use super::io::{ClientIo, Prefixed};
 use super::settings::SidecarConfig;
 use bytes::{Bytes, BytesMut};
 use policy_enforce::error::ErrorKind;
+use policy_http::backlog;
 use policy_tls::identity::{
     DIRECT_ALPN, HandshakeFailure, IdentityHandle, Proof, TlsIdentity, identity_of,
 };
@@ -129,7 +130,7 @@ async fn terminate(
         InboundPath::Direct => own.direct(),
     }));
     let accept = acceptor.accept_with(stream, |connection| {
-        connection.set_buffer_limit(Some(bounds.buffer));
+        connection.set_buffer_limit(Some(backlog::bounded(bounds.buffer)));
     });
     let stream = match timeout(bounds.handshake, Box::pin(accept)).await {
         Ok(Ok(stream)) => stream,

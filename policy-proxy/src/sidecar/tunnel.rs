@@ -38,10 +38,11 @@ pub(super) async fn forward(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrad
         if let ended @ Poll::Ready(_) = copy.as_mut().poll_copy(cx) {
             return ended;
         }
-        let Some(timer) = &mut timer else { return Poll::Pending };
         if copy.passed() != passed {
             (passed, active) = (copy.passed(), Instant::now());
+            guard.moved();
         }
+        let Some(timer) = &mut timer else { return Poll::Pending };
         let progress = || Progress { last_frame: Some(active), ..Progress::default() };
         timer.as_mut().poll(cx, progress).map_or(Poll::Pending, |_| Poll::Ready(CopyEnd::Cut))
     })

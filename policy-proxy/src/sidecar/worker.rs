@@ -2,6 +2,7 @@
 
 use super::head_room::HeadRoom;
 use super::permits::{ConnectionPermits, RequestPermits};
+use super::places::{InboundConnection, Place, Places};
 use super::settings::{Listener, SidecarConfig};
 use crate::outbound::clients::MeshClients;
 use crate::outbound::refusal_log::RefusalLog;
@@ -12,6 +13,7 @@ use policy_enforce::store::{PolicyStore, PortHandle};
 use policy_enforce::telemetry::{Caller, Side, TcpSeries};
 use policy_http::http2::BodyRoom;
 use policy_tls::identity::{IdentityHandle, ProofVerifier};
+use policy_tls::peer::{Peer, PeerTls};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -97,6 +99,8 @@ pub(super) struct Worker {
     pub(super) heads: Rc<HeadRoom>,
     /// Bodies that one side does not take.
     pub(super) bodies: Rc<BodyRoom>,
+    /// Places of inbound connections.
+    places: Places,
     /// Seconds since the worker started, plus one; coarse on purpose.
     pub(super) clock: Arc<AtomicU32>,
     draining: Cell<bool>,
@@ -119,7 +123,7 @@ pub(super) trait TrackedConnection {
 /// Permit of one connection of a port; released on drop.
 pub(super) struct ConnectionPermit {
     worker: Rc<Worker>,
-    port: NonZeroU16,
+    place: Rc<Place>,
 }
 
 /// Registration of a connection with its worker; removed on drop.
@@ -136,6 +140,7 @@ impl Worker {
             index,
             heads: Rc::default(),
             bodies,
+            places: Places::default(),
             clock: Arc::new(AtomicU32::new(1)),
             draining: Cell::new(false),
             tracked: RefCell::new(Slab::new()),
@@ -158,17 +163,27 @@ impl Worker {
         self.clock.load(Ordering::Relaxed)
     }
 
-    /// Acquires a permit for another connection of `port`; none beyond the limit.
+    /// Acquires a permit for another connection of `port`; none beyond the limit, unless a client that has
+    /// more connections gives one up.
     pub(super) fn acquire_connection(
         self: &Rc<Self>,
         port: NonZeroU16,
+        client: SocketAddr,
     ) -> Option<ConnectionPermit> {
-        if !self.shared.connection_permits.acquire(port, self.shared.config.limits.connections) {
+        let place = Place::new(port, &Peer::new(client, PeerTls::Absent), self.now());
+        if !self.take_place(&place, port) {
             return None;
         }
+        self.places.add(&place);
         self.shared.open.add();
         self.shared.store.telemetry().transport.open.inc();
-        Some(ConnectionPermit { worker: Rc::clone(self), port })
+        Some(ConnectionPermit { worker: Rc::clone(self), place })
+    }
+
+    fn take_place(&self, place: &Place, port: NonZeroU16) -> bool {
+        let bounds = (&self.shared.connection_permits, self.shared.config.limits.connections);
+        let gone = |client| self.tcp_error(ErrorKind::TooManyConnections, client);
+        self.places.take((place, port), bounds, self.now(), gone)
     }
 
     /// Acquires a permit for another outbound connection to `port`; none beyond the limit.
@@ -309,13 +324,22 @@ impl Worker {
 }
 
 impl ConnectionPermit {
+    /// Returns the connection's place.
+    pub(super) fn place(&self) -> Rc<Place> {
+        Rc::clone(&self.place)
+    }
+
+    /// Sets the connection that is served, which gives its place to another where it has to.
+    pub(super) fn serves(&self, peer: &Peer, connection: Weak<dyn InboundConnection>) {
+        self.place.serves(peer, connection);
+    }
+
     /// Moves the permit to `port`; false beyond its limit, and the permit stays unchanged.
     pub(super) fn move_to(&mut self, port: NonZeroU16) -> bool {
-        let shared = &self.worker.shared;
-        let room = shared.connection_permits.acquire(port, shared.config.limits.connections);
+        let room = !self.place.is_gone() && self.worker.take_place(&self.place, port);
         if room {
-            shared.connection_permits.release(self.port);
-            self.port = port;
+            self.worker.shared.connection_permits.release(self.place.port());
+            self.place.move_to(port);
         }
         room
     }
@@ -323,10 +347,13 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.worker.shared.connection_permits.release(self.port);
-        self.worker.shared.open.remove();
-        let transport = &self.worker.shared.store.telemetry().transport;
-        transport.open.dec();
+        let shared = &self.worker.shared;
+        self.worker.places.remove(&self.place);
+        if !self.place.is_gone() {
+            shared.connection_permits.release(self.place.port());
+        }
+        shared.open.remove();
+        shared.store.telemetry().transport.open.dec();
     }
 }
 

@@ -15,7 +15,7 @@ use policy_proxy::SidecarConfig;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 /// A policy: requests with this header are for `vip` alone, all others for every client.
 fn tiered(name: &'static str, value: &str) -> ServerPolicy {
@@ -311,4 +311,38 @@ async fn answers_of_as_many_names_as_a_map_can_hold_break_nothing() {
             assert_eq!(seen, Some(want), "{headers} headers, {trailers} trailers");
         }
     }
+}
+
+/// Bound: 16 MiB of what is larger than 8 KiB of a connection.
+#[tokio::test]
+async fn heads_that_do_not_come_whole_have_a_bound_in_all_and_the_client_that_holds_most_loses_first()
+ {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let connect = async |from: [u8; 4]| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        socket.connect(setup.address).await.unwrap()
+    };
+    let part =
+        format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: {}", "x".repeat(60_000));
+    let mut other = connect([127, 0, 6, 1]).await;
+    other.write_all(part.as_bytes()).await.unwrap();
+    let mut held = Vec::new();
+    for number in (0..250_u8).chain(0..250) {
+        let mut stream = connect([127, 0, 5, 1 + number % 4]).await;
+        // One that is at the bound is ended.
+        let _ = stream.write_all(part.as_bytes()).await;
+        held.push(stream);
+    }
+    let error = "inbound_http_errors_total{error=\"too_many_requests\"";
+    let begun = std::time::Instant::now();
+    while !setup.metrics().contains(error) {
+        assert!(begun.elapsed() < Duration::from_secs(9), "all of them are held");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    other.write_all(b"\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    other.read_to_end(&mut answer).await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", answer.escape_ascii());
 }

@@ -9,6 +9,7 @@ use policy_testkit::Authority;
 use policy_tls::identity::IdentityHandle;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
 
 async fn setup() -> (App, Setup) {
     let app = App::start().await;
@@ -260,6 +261,61 @@ async fn too_many_connections_are_closed_at_once() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     let mut client = Client::new(setup.connect().await).await;
     assert_eq!(client.get("/").await.status, 200, "places are given back");
+}
+
+/// Bound: those of the port, of which the client that has most gives some to another.
+#[tokio::test]
+async fn a_client_that_has_every_connection_of_a_port_makes_room_for_another_and_keeps_what_moves()
+{
+    const CONNECTIONS: usize = 12;
+    let app = App::start().await;
+    let policy = Some(server(detect(), everybody()));
+    let setup = Setup::with(policy, app.address, IdentityHandle::empty(), |config| {
+        config.limits.connections = CONNECTIONS;
+    })
+    .await;
+    let connect = async |from: [u8; 4]| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        socket.connect(setup.address).await.unwrap()
+    };
+    let mut working = Client::new(connect([127, 0, 9, 1]).await).await;
+    let mut moving = working.send(request("/stream", &[])).await.into_body();
+    // Silent ones, halves of heads, some that wait for their next request, and one of HTTP/2, from several
+    // addresses of a network.
+    let mut held = Vec::new();
+    for number in 1..CONNECTIONS {
+        let mut stream = connect([127, 0, 9, 1 + u8::try_from(number % 3).unwrap()]).await;
+        let begin: &[u8] = match number % 4 {
+            0 => b"",
+            1 => b"GET / HTTP/1.1\r\nHost: a\r\nX: ",
+            2 => b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            _ => b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+        };
+        stream.write_all(begin).await.unwrap();
+        held.push(stream);
+    }
+    let mut others = Vec::new();
+    for network in 10..15 {
+        let mut other = Client::new(connect([127, 0, network, 1]).await).await;
+        let answer = tokio::time::timeout(Duration::from_secs(10), other.get("/")).await;
+        assert_eq!(answer.expect("a place").status, StatusCode::OK, "{network}");
+        others.push(other);
+    }
+    setup.counted("inbound_tcp_errors_total{error=\"too_many_connections\"", 5).await;
+    // Neither they nor what moves lost theirs.
+    for other in &mut others {
+        assert_eq!(other.get("/").await.status, StatusCode::OK);
+    }
+    for _ in 0..3 {
+        let frame = tokio::time::timeout(Duration::from_secs(60), moving.frame()).await.unwrap();
+        assert!(frame.unwrap().unwrap().is_data());
+    }
+    // Who has most gets no more than that.
+    let mut more = connect([127, 0, 9, 1]).await;
+    let mut byte = [0; 1];
+    let read = tokio::time::timeout(Duration::from_secs(10), more.read(&mut byte)).await;
+    assert!(matches!(read, Ok(Ok(0) | Err(_))), "{read:?}");
 }
 
 /// The limit is the sidecar's, whichever workers serve the connections.

@@ -146,18 +146,34 @@ async fn large_heads_and_trailers_of_an_answer_fail_alone() {
 }
 
 #[tokio::test]
-async fn trailers_of_a_request_that_are_too_large_are_not_cut_short() {
+async fn trailers_of_a_request_that_are_too_large_are_not_cut_short_and_others_are_served() {
     let app = App::start().await;
     let setup = Setup::new(server(detect(), everybody()), app.address).await;
     let sender = client(setup.connect().await).await;
+    let mut other = Client::new(setup.connect().await).await;
     for (bytes, arrives) in [(60_000, true), (70_000, false), (250_000, false)] {
         let mut sender = sender.clone().ready().await.unwrap();
         let (answer, mut upload) = sender.send_request(ask("/trailers", PLAIN), false).unwrap();
         let fields = [("x-first", large(1)), ("x-details", large(bytes))];
         let trailers = HeaderMap::from_iter(fields.map(|(n, v)| (n.parse().unwrap(), v)));
         upload.send_trailers(trailers).unwrap();
+        let served = tokio::time::timeout(Duration::from_secs(5), other.get("/")).await;
+        assert_eq!(served.unwrap().status.as_u16(), 200);
         let status = answer.await.ok().map(|answer| answer.status().as_u16());
         assert_eq!(status == Some(200), arrives, "{bytes}: {status:?}");
+    }
+    // Over HTTP/1 16 KiB.
+    let upload = |bytes: usize| {
+        let head = "POST /trailers HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n";
+        let field = "x".repeat(bytes);
+        format!("{head}Connection: close\r\n\r\n0\r\nX-Details: {field}\r\n\r\n")
+    };
+    for (bytes, arrives) in [(15_000, true), (20_000, false), (200_000, false)] {
+        let sent = upload(bytes);
+        let answer = raw(setup.address, sent.as_bytes(), false);
+        let (answer, served) = tokio::join!(answer, other.get("/"));
+        assert_eq!(served.status.as_u16(), 200);
+        assert_eq!(answer.starts_with("HTTP/1.1 200"), arrives, "{bytes}: {answer:.80}");
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
@@ -290,4 +290,40 @@ async fn a_stream_has_what_passes_its_filter_and_counts_what_it_left_out() {
     for (_, response) in refused {
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     }
+}
+
+/// Bound: four streams, and what waits for them; nobody else waits for a stream that is not read.
+#[tokio::test]
+async fn streams_that_nobody_reads_keep_neither_requests_nor_the_admin_port_waiting() {
+    let sidecar = Inspected::new(closed()).await;
+    let mut unread = Vec::new();
+    let mut refused = 0;
+    for _ in 0..8 {
+        let mut client = Client::new(TcpStream::connect(sidecar.admin).await.unwrap()).await;
+        let headers = [MEANT, ("host", "localhost")];
+        let asked: Request<Full<bytes::Bytes>> = request("/tap?rate=1000", &headers);
+        let response = client.send(asked).await;
+        refused += u32::from(response.status() == StatusCode::TOO_MANY_REQUESTS);
+        unread.push((client, response));
+    }
+    assert_eq!(refused, 4);
+    let served = async {
+        let mut client = sidecar.meshed().await;
+        for _ in 0..1000 {
+            assert_eq!(client.get("/open").await.status, StatusCode::OK);
+        }
+        assert_eq!(sidecar.ask("/policy?port=8080").await.0, StatusCode::OK);
+    };
+    tokio::time::timeout(Duration::from_secs(60), served).await.unwrap();
+    let (_client, first) = unread.swap_remove(0);
+    assert_eq!(lines(first, |line| line["decision"].is_string()).await[0]["begun"]["rate"], 1000);
+    // Its place is another's once it is gone.
+    drop((_client, unread));
+    wait_for("a stream is free", async || {
+        let mut client = Client::new(TcpStream::connect(sidecar.admin).await.unwrap()).await;
+        let headers = [MEANT, ("host", "localhost")];
+        let asked: Request<Full<bytes::Bytes>> = request("/tap?rate=10", &headers);
+        (client.send(asked).await.status() == StatusCode::OK).then_some(())
+    })
+    .await;
 }

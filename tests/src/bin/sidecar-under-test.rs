@@ -21,6 +21,10 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The allocator of the program that ships, because tests read the memory of this one.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> Result<()> {
     let upstream: SocketAddr =
         std::env::args().nth(1).context("usage: sidecar-under-test UPSTREAM [PATH]")?.parse()?;

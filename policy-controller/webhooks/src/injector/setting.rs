@@ -87,7 +87,7 @@ pub enum Setting {
     MaxRequestHead,
     /// Maximum size of the head of an application's response in bytes.
     MaxResponseHead,
-    /// Maximum size of the heads of all open HTTP/2 requests in bytes.
+    /// Maximum size of the heads of all open requests in bytes.
     MaxOpenHeads,
     /// Maximum number of header fields of an HTTP/1 request.
     MaxHeaders,

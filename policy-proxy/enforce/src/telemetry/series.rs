@@ -291,15 +291,21 @@ mod tests {
     }
 
     #[test]
-    fn keys_beyond_the_bound_share_one_series() {
+    fn keys_beyond_the_bound_share_one_series_and_a_client_keeps_its_own() {
         let table = SeriesTable::new(4096);
+        let own = table.find(1);
         for key in 1..=20_000 {
             table.get(table.find(key)).request();
+            table.get(table.find(1)).request();
         }
         let entries: Vec<_> = table.entries().collect();
         assert!(entries.len() <= 1025, "{}", entries.len());
-        assert_eq!(entries.iter().map(|(_, series)| series.requests()).sum::<u64>(), 20_000);
-        assert_eq!(table.find(1), table.find(1));
+        assert_eq!(entries.iter().map(|(_, series)| series.requests()).sum::<u64>(), 40_000);
+        assert_eq!((table.find(1), table.get(own).requests()), (own, 20_001));
+        // One that comes later is counted, too.
+        table.get(table.find(20_001)).request();
+        let all = table.entries().map(|(_, series)| series.requests()).sum::<u64>();
+        assert_eq!(all, 40_001);
     }
 
     proptest! {

@@ -316,15 +316,18 @@ mod tests {
     }
 
     #[test]
-    fn ports_beyond_the_bound_share_a_series() {
+    fn ports_beyond_the_bound_share_a_series_and_a_client_keeps_its_own() {
         let connections = Connections::default();
+        let own = connections.series(key(80), 1);
         for port in 1..=u16::MAX {
             drop(Meter::open(&connections.series(key(port), 1), 0));
+            drop(Meter::open(&connections.series(key(80), 1), 0));
         }
+        assert_eq!(own.sum(|shard| &shard.opened), u64::from(u16::MAX) + 1);
         let entries = connections.entries.lock();
         assert_eq!(entries.len(), MAX_SERIES + 1);
         let opened = entries.values().map(|entries| entries.series.sum(|shard| &shard.opened));
-        assert_eq!(opened.sum::<u64>(), u64::from(u16::MAX));
+        assert_eq!(opened.sum::<u64>(), 2 * u64::from(u16::MAX));
     }
 
     #[test]

@@ -17,18 +17,17 @@ use super::request_decode::Bounds;
 use super::request_encode;
 use super::response_decode::{self, ResponseFraming, ResponseHead};
 use super::write_buf::WriteBuf;
-use crate::backlog;
+use crate::backlog::{self, Backlog};
 use crate::interim::InterimResponses;
 use bytes::{Bytes, BytesMut};
 use http::header::EXPECT;
 use http::request::Parts;
 use http::{Method, Response};
 use http_body::{Body, Frame, SizeHint};
-use std::future::Future;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A connection and the exchange that is in progress on it.
 #[derive(Debug)]
@@ -75,6 +74,8 @@ pub struct Connection<S, B> {
     watched: bool,
     /// The task that sends the rest of the request, while the response is not read to its end.
     rest: Option<Waker>,
+    /// The buffer of a read that waits.
+    wait: Backlog,
 }
 
 /// Error of an exchange. The connection cannot be used any further.
@@ -147,6 +148,7 @@ where
             reusable: true,
             watched: false,
             rest: None,
+            wait: Backlog::default(),
         }
     }
 
@@ -395,7 +397,7 @@ where
         }
         self.input.reserve(backlog::bounded(self.read_size));
         let read_size = self.input.capacity().saturating_sub(self.input.len());
-        let read = ready!(pin!(self.io.read_buf(&mut self.input)).poll(cx))?;
+        let read = ready!(backlog::poll_read(&mut self.io, cx, (&mut self.input, &mut self.wait)))?;
         if read == read_size {
             self.read_size = self.read_size.saturating_mul(2).min(MAX_READ);
         }
@@ -433,9 +435,7 @@ where
 
     /// Frees the read buffer until the next exchange.
     pub fn shrink(&mut self) {
-        if self.input.capacity() > 0 {
-            self.input = BytesMut::new();
-        }
+        self.input = BytesMut::new();
     }
 
     /// Returns the stream.

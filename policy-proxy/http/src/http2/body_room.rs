@@ -1,8 +1,10 @@
-//! Room for bodies that one side of a connection does not take, over all connections of a worker.
+//! Room for what requests hold in memory, over all connections of a worker: bodies that one side of a
+//! connection of HTTP/2 does not take, large heads of open requests, and bytes of heads to come.
 //!
-//! A connection may hold megabytes of them, within the windows of both sides. While more than half of the
-//! room is held, each connection queues less. Beyond the whole room the group of clients that holds most
-//! loses the connection that holds most. Connections that hold little are neither ended nor counted there.
+//! A connection may hold megabytes of bodies, within the windows of both sides. While more than half of the
+//! room is held, each connection queues less, and new connections have small windows. Beyond the whole room
+//! the group of clients that holds most loses the connection that holds most. Connections that hold little
+//! are neither ended nor counted there.
 
 use slab::Slab;
 use std::cell::{Cell, RefCell};
@@ -10,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// Room for the bodies of a worker's connections.
+/// Room for what a worker's connections hold.
 #[derive(Debug)]
 pub struct BodyRoom {
     /// Bytes of the room.
@@ -30,12 +32,33 @@ pub struct BodyGroup {
     pub share: usize,
 }
 
-/// The bodies that a connection holds; released on drop.
+/// What a connection holds; released on drop.
 #[derive(Debug)]
 pub struct BodyAccount {
     room: Rc<BodyRoom>,
     account: Rc<Account>,
     index: usize,
+}
+
+/// Flow-control windows of what is received, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Windows {
+    pub(super) stream: u32,
+    pub(super) connection: u32,
+}
+
+/// The windows of a connection, which are small while much is held.
+#[derive(Debug)]
+pub(super) struct ReceiveWindows {
+    wanted: Windows,
+    is_small: Cell<bool>,
+}
+
+/// Bytes that count for an account; released on drop.
+#[derive(Debug)]
+pub struct HeldBytes {
+    account: Rc<BodyAccount>,
+    bytes: usize,
 }
 
 struct Account {
@@ -161,6 +184,77 @@ impl BodyAccount {
     pub(super) fn is_pressed(&self) -> bool {
         self.room.held.get() > self.room.most / 2
     }
+
+    /// Returns true once connections may receive as much as usual again: some time after they were pressed,
+    /// so that windows do not change all the time.
+    #[inline]
+    fn is_relaxed(&self) -> bool {
+        self.room.held.get() <= self.room.most / 4
+    }
+
+    /// Returns the windows of a connection that is new, of which `wanted` would be best.
+    pub(super) fn windows(&self, wanted: Windows) -> ReceiveWindows {
+        ReceiveWindows { wanted, is_small: Cell::new(self.is_pressed()) }
+    }
+}
+
+impl ReceiveWindows {
+    /// The usual windows for good.
+    pub(super) fn usual(wanted: Windows) -> Self {
+        Self { wanted, is_small: Cell::new(false) }
+    }
+
+    /// Returns the windows to begin with.
+    pub(super) fn first(&self) -> Windows {
+        if self.is_small.get() { self.small() } else { self.wanted }
+    }
+
+    fn small(&self) -> Windows {
+        let Windows { stream, connection } = self.wanted;
+        Windows { stream: stream.min(SMALL_STREAM), connection: connection.min(SMALL_CONNECTION) }
+    }
+
+    /// Changes the windows if the room asks for it. The window of streams is lowered for new connections
+    /// alone, since lowering takes the peer's consent; `set_stream` fails while it is awaited.
+    #[inline]
+    pub(super) fn update(
+        &self,
+        account: &BodyAccount,
+        set: impl FnOnce(u32),
+        set_stream: impl FnOnce(u32) -> bool,
+    ) {
+        if !self.is_small.get() && account.is_pressed() {
+            self.is_small.set(true);
+            set(self.small().connection);
+        } else if self.is_small.get() && account.is_relaxed() && set_stream(self.wanted.stream) {
+            self.is_small.set(false);
+            set(self.wanted.connection);
+        }
+    }
+}
+
+impl HeldBytes {
+    /// Holds bytes for `account`.
+    pub fn of(account: &Rc<BodyAccount>, bytes: usize) -> Self {
+        account.add(bytes);
+        Self { account: Rc::clone(account), bytes }
+    }
+
+    /// Holds this many bytes from now on.
+    pub fn set(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        if bytes > before {
+            self.account.add(bytes.saturating_sub(before));
+        } else {
+            self.account.remove(before.saturating_sub(bytes));
+        }
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.account.remove(self.bytes);
+    }
 }
 
 impl Drop for BodyAccount {
@@ -172,9 +266,12 @@ impl Drop for BodyAccount {
 }
 
 /// Bytes of a connection that count for nothing.
-const FREE: usize = 16 * 1024;
+const FREE: usize = 8 * 1024;
 /// Bytes that count, up to which a connection is never ended for the room.
-const SPARED: usize = 32 * 1024;
+const SPARED: usize = 16 * 1024;
+/// Windows while much is held: of the streams of new connections, and of connections.
+const SMALL_STREAM: u32 = 4 * 1024;
+const SMALL_CONNECTION: u32 = 256 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -226,10 +323,10 @@ mod tests {
         let small: Vec<_> = (0..20).map(|_| open(&room, 1, 1, &ended)).collect();
         small.iter().for_each(|own| own.add(FREE + SPARED));
         let large = [open(&room, 2, 1, &ended), open(&room, 2, 1, &ended)];
-        large[0].add(FREE + 200_000);
-        large[1].add(FREE + 300_000);
+        large[0].add(FREE + 350_000);
+        large[1].add(FREE + 450_000);
         assert_eq!(*ended.borrow(), [21]);
-        assert_eq!(room.held.get(), 20 * SPARED + 200_000);
+        assert_eq!(room.held.get(), 20 * SPARED + 350_000);
     }
 
     #[test]
@@ -237,8 +334,8 @@ mod tests {
         let (room, ended) = (Rc::new(BodyRoom::new(1_000_000)), Rc::default());
         let small: Vec<_> = (0..100).map(|_| open(&room, 1, 1, &ended)).collect();
         small.iter().for_each(|own| own.add(FREE + SPARED));
-        small[..69].iter().for_each(|own| own.remove(FREE + SPARED));
-        assert_eq!(room.held.get(), 31 * SPARED);
+        small[..45].iter().for_each(|own| own.remove(FREE + SPARED));
+        assert_eq!(room.held.get(), 55 * SPARED);
         let large = open(&room, 2, 1, &ended);
         large.add(FREE + 100_000);
         assert_eq!(*ended.borrow(), [100]);
@@ -266,5 +363,44 @@ mod tests {
         known.add(700_000);
         unknown.add(400_000);
         assert_eq!(*ended.borrow(), [1]);
+    }
+
+    #[test]
+    fn while_much_is_held_windows_are_small_and_what_is_let_go_makes_room() {
+        let (room, ended) = (Rc::new(BodyRoom::new(1_000_000)), Rc::default());
+        let wanted = Windows { stream: 65_535, connection: 1_000_000 };
+        let small = Windows { stream: SMALL_STREAM, connection: SMALL_CONNECTION };
+        let account = Rc::new(open(&room, 1, 1, &ended));
+        let before = account.windows(wanted);
+        assert_eq!(before.first(), wanted);
+        let mut held = HeldBytes::of(&account, 400_000);
+        held.set(600_000);
+        let other = open(&room, 2, 1, &ended);
+        let later = other.windows(wanted);
+        assert_eq!(later.first(), small);
+        let changes = |windows: &ReceiveWindows, may: bool| {
+            let (connection, stream) = (Cell::new(0), Cell::new(0));
+            windows.update(
+                &other,
+                |bytes| connection.set(bytes),
+                |bytes| {
+                    stream.set(bytes);
+                    may
+                },
+            );
+            (connection.get(), stream.get())
+        };
+        assert_eq!(changes(&before, true), (SMALL_CONNECTION, 0));
+        assert_eq!((changes(&before, true), changes(&later, true)), ((0, 0), (0, 0)));
+        held.set(400_000);
+        assert_eq!(changes(&later, true), (0, 0), "not at once");
+        held.set(200_000);
+        assert_eq!(room.held.get(), 200_000 - FREE);
+        assert_eq!(changes(&later, false), (0, 65_535));
+        assert_eq!(changes(&later, true), (1_000_000, 65_535));
+        assert_eq!(changes(&before, true), (1_000_000, 65_535));
+        assert_eq!(changes(&later, true), (0, 0));
+        drop(held);
+        assert_eq!((room.held.get(), ended.borrow().len()), (0, 0));
     }
 }

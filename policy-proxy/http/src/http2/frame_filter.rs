@@ -28,6 +28,8 @@ struct PeerIoState {
     budget: Cell<usize>,
     /// True while the peer does not take what is to be written.
     is_blocked: Cell<bool>,
+    /// Bytes of a header block that is not complete.
+    block: Cell<usize>,
 }
 
 /// Position within the peer's frames.
@@ -73,6 +75,11 @@ impl PeerIo {
         self.0.is_blocked.get()
     }
 
+    /// Returns the most memory that a header block takes which is not complete.
+    pub(super) fn block(&self) -> usize {
+        self.0.block.get().saturating_mul(MANY_FIELDS_WORK).min(MOST_OF_BLOCK)
+    }
+
     /// Notes whether the peer takes bytes.
     pub(super) fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.0.is_blocked.set(written.is_pending());
@@ -105,6 +112,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for FrameFilter<S> {
         }
         loop {
             if parser.flush_header(buf) {
+                state.0.block.set(parser.open_block());
                 return Poll::Ready(Ok(()));
             }
             if parser.header_len > 0 {
@@ -124,6 +132,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for FrameFilter<S> {
             let read = fresh.len();
             let left = parser.filter(fresh);
             buf.set_filled(before.saturating_add(left));
+            state.0.block.set(parser.open_block());
             let work = std::mem::take(&mut parser.work).saturating_add(read);
             state.0.budget.set(state.0.budget.get().saturating_sub(work));
             parser.is_dense = read >= DENSE_READ
@@ -168,6 +177,12 @@ impl FrameParser {
             empty: 0,
             since: Instant::now(),
         }
+    }
+
+    /// Returns the bytes of a header block that is not complete.
+    fn open_block(&self) -> usize {
+        let is_open = self.in_block || (self.is_block && self.payload > 0);
+        if is_open { self.block } else { 0 }
     }
 
     /// Counts the work of bytes of a header block.
@@ -345,6 +360,9 @@ const FIELD_WORK: usize = 15;
 /// The same beyond the size that blocks of a client have that repeats its heads.
 const MANY_FIELDS_WORK: usize = 63;
 const USUAL_BLOCK: usize = 128;
+/// Memory that a header block takes at most until it is complete: four times the usual bound of a head in
+/// fields of some bytes each.
+const MOST_OF_BLOCK: usize = 1024 * 1024;
 /// Number of bytes to read at once beyond a payload, because they may be header blocks, and while they
 /// are known to be more work than bytes.
 const READ: usize = 8 * 1024;
@@ -443,6 +461,31 @@ mod tests {
         assert!((DENSE_READ..=5 * DENSE_READ).contains(&later), "{later}");
         let smallest = turn(&frame(DATA, 0, 1, b"x"), 4).await / (HEAD + 1);
         assert!(smallest <= FRAMES, "{smallest}");
+    }
+
+    #[tokio::test]
+    async fn a_header_block_is_held_until_it_is_complete() {
+        let begun = [vec![0; PREFACE], frame(HEADERS, 0, 1, &[b'a'; 200])].concat();
+        let more = frame(CONTINUATION, 0, 1, &[b'a'; 100]);
+        let last = frame(CONTINUATION, END_HEADERS, 1, b"a");
+        for (bytes, held) in [
+            (begun[..PREFACE + HEAD + 50].to_vec(), 50 * MANY_FIELDS_WORK),
+            (begun.clone(), 200 * MANY_FIELDS_WORK),
+            ([&begun[..], &more].concat(), 300 * MANY_FIELDS_WORK),
+            ([&begun[..], &more, &last].concat(), 0),
+            ([&begun[..], &more.repeat(1000)].concat(), MOST_OF_BLOCK),
+        ] {
+            let state = PeerIo::default();
+            let mut inflow = FrameFilter::of_client(Slow(&bytes, usize::MAX), state.clone());
+            let (mut read, mut own) = (0, vec![0; bytes.len()]);
+            while read < bytes.len() {
+                state.refill();
+                let mut buf = ReadBuf::new(&mut own);
+                poll_fn(|cx| Pin::new(&mut inflow).poll_read(cx, &mut buf)).await.unwrap();
+                read += buf.filled().len();
+            }
+            assert_eq!(state.block(), held);
+        }
     }
 
     #[tokio::test]

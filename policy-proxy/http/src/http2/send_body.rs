@@ -1,5 +1,6 @@
 //! Sends a body on an HTTP/2 stream, as far as the peer's windows allow.
 
+use super::body_room::HeldBytes;
 use super::recv_body::UploadCancel;
 use super::scheduler::Entry;
 use super::send_queue::{Piece, StreamQueue, head_cost};
@@ -25,8 +26,8 @@ pub(super) struct SendBody<B> {
     body: Option<B>,
     /// The request that takes the body back while nothing of it was taken.
     untouched: Option<HandBack<B>>,
-    /// A piece that waits for capacity, and whether it is the last one.
-    pending_data: Option<(Bytes, bool)>,
+    /// A piece that waits for capacity, whether it is the last one, and what it holds.
+    pending_data: Option<(Bytes, bool, Option<HeldBytes>)>,
     /// True once a piece was sent. The first piece needs no capacity: h2 buffers it.
     started: bool,
     /// Cancels the upload.
@@ -194,10 +195,11 @@ where
                     Some(Err(_)) | None => return Poll::Ready(()),
                 }
             }
-            if let Some((data, last)) = self.pending_data.take()
-                && (self.send(data, last) || last)
-            {
-                return Poll::Ready(());
+            if let Some((data, last, held)) = self.pending_data.take() {
+                drop(held);
+                if self.send(data, last) || last {
+                    return Poll::Ready(());
+                }
             }
             let Some(body) = &mut self.body else { return Poll::Ready(()) };
             if self.queue.poll_room(cx).is_pending() && !body.must_end(cx) {
@@ -244,7 +246,8 @@ where
                         Some(entry) => entry.without_wake(|| self.stream.reserve_capacity(1)),
                         None => self.stream.reserve_capacity(1),
                     }
-                    self.pending_data = Some((data, last));
+                    let held = self.queue.hold(data.len());
+                    self.pending_data = Some((data, last, held));
                     return false;
                 }
                 self.started = true;

@@ -1,7 +1,7 @@
 //! Pieces of bodies that the library holds until they are written. Its own bound counts bytes of a
 //! stream within the peer's windows; a piece of one byte costs hundreds.
 
-use super::body_room::BodyAccount;
+use super::body_room::{BodyAccount, HeldBytes};
 use super::frame_filter::PeerIo;
 use crate::interim::head_size;
 use bytes::{Buf, Bytes};
@@ -106,6 +106,12 @@ impl StreamQueue {
     /// Holds trailers ([`SendQueue::hold_head`]).
     pub(super) fn hold_trailers(&self, cost: usize) {
         self.queue.hold_head(cost);
+    }
+
+    /// Holds bytes of a piece that is not added yet.
+    pub(super) fn hold(&self, bytes: usize) -> Option<HeldBytes> {
+        let held = self.queue.0.borrow();
+        held.account.as_ref().map(|account| HeldBytes::of(account, bytes))
     }
 
     /// Ready if another piece may be added: always to a stream that has none, so that no stream waits
@@ -240,7 +246,7 @@ const PIECE: usize = 1024;
 /// Cost of the pieces of a connection from which on a stream may have one alone.
 const MOST: usize = 1024 * 1024;
 /// The same while much of the room for bodies is held.
-const MOST_PRESSED: usize = 32 * 1024;
+const MOST_PRESSED: usize = 16 * 1024;
 /// Pieces below this size keep at least three times their size alive.
 pub(super) const SMALL: usize = 4096;
 

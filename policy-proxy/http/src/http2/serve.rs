@@ -1,5 +1,6 @@
 //! The client's side of an HTTP/2 connection.
 
+use super::body_room::{HeldBytes, ReceiveWindows, Windows};
 use super::connection::{ClientConnection, Limits};
 use super::frame_filter::{FRAMES_BUDGET, FrameFilter, PeerIo};
 use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
@@ -13,6 +14,7 @@ use h2::server::{Builder, Connection, SendResponse};
 use http::request::Parts;
 use http::{Request, Response};
 use slab::Slab;
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -30,7 +32,16 @@ where
     F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
 {
     let activity = Activity::new();
-    let (limits, state) = (connection.limits(), PeerIo::default());
+    let (mut limits, state) = (connection.limits(), PeerIo::default());
+    let account = connection.streams().account().cloned();
+    let windows = Windows { stream: limits.stream_window, connection: limits.connection_window };
+    // Windows that follow the bandwidth are changed by the keepalive alone.
+    let windows = match &account {
+        Some(account) if !limits.adaptive_window => account.windows(windows),
+        Some(_) | None => ReceiveWindows::usual(windows),
+    };
+    limits.stream_window = windows.first().stream;
+    limits.connection_window = windows.first().connection;
     state.refill();
     let io = FrameFilter::of_client(io, state.clone());
     let mut handshake = pin!(builder(&limits).handshake::<_, Piece>(io));
@@ -55,7 +66,10 @@ where
     let mut task = ConnectionTask {
         connection,
         client,
-        queue: SendQueue::of_client(connection.streams().account().cloned(), state.clone()),
+        windows,
+        is_adaptive: limits.adaptive_window,
+        block: account.as_ref().map(|account| HeldBytes::of(account, 0)),
+        queue: SendQueue::of_client(account, state.clone()),
         state,
         stall: limits.stall,
         activity,
@@ -109,6 +123,11 @@ struct ConnectionTask<'a, C: ClientConnection, I, A, F: 'static> {
     client: Connection<FrameFilter<I>, Piece>,
     /// Pieces of responses that wait to be written.
     queue: SendQueue,
+    windows: ReceiveWindows,
+    /// True if the windows follow the bandwidth.
+    is_adaptive: bool,
+    /// Memory of a header block that is not complete.
+    block: Option<HeldBytes>,
     /// The state of the client's stream.
     state: PeerIo,
     stall: Option<Duration>,
@@ -155,8 +174,12 @@ where
                 CLIENT | KEEPALIVE if self.closed => Poll::Pending,
                 CLIENT => {
                     self.state.refill();
+                    self.update_windows();
                     let accepted = self.accept(&mut cx);
                     self.queue.release_heads();
+                    if let Some(block) = &mut self.block {
+                        block.set(self.state.block());
+                    }
                     more_to_read |= self.state.is_exhausted();
                     accepted
                 }
@@ -183,6 +206,17 @@ where
             }
         }
         Poll::Pending
+    }
+
+    fn update_windows(&mut self) {
+        let streams = self.connection.streams();
+        let Some(account) = streams.account().filter(|_| !self.is_adaptive) else { return };
+        let client = RefCell::new(&mut self.client);
+        self.windows.update(
+            account,
+            |bytes| client.borrow_mut().set_target_window_size(bytes),
+            |bytes| client.borrow_mut().set_initial_window_size(bytes).is_ok(),
+        );
     }
 
     /// Reads and writes frames, and starts to answer new requests.

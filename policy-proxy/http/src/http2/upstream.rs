@@ -1,7 +1,7 @@
 //! HTTP/2 connections to the application. They are polled by the task of the client's connection
 //! that the requests come from, so nothing passes between tasks.
 
-use super::body_room::BodyAccount;
+use super::body_room::{BodyAccount, ReceiveWindows, Windows};
 use super::frame_filter::{FRAMES_BUDGET, FrameFilter, PeerIo};
 use super::recv_body::{FinishedStreams, RecvBody, ResponseGuard, UploadCancel};
 use super::send_body::{Interruptible, Reset, SendBody, Untouched, while_waiting};
@@ -43,6 +43,19 @@ struct Driver<S> {
     connection: Connection<FrameFilter<S>, Piece>,
     /// The state of the connection's stream.
     state: PeerIo,
+    windows: ReceiveWindows,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
+    fn update_windows(&mut self, account: Option<&BodyAccount>) {
+        let Some(account) = account else { return };
+        let connection = RefCell::new(&mut self.connection);
+        self.windows.update(
+            account,
+            |bytes| connection.borrow_mut().set_target_window_size(bytes),
+            |bytes| connection.borrow_mut().set_initial_window_size(bytes).is_ok(),
+        );
+    }
 }
 
 /// Settings of connections to the application.
@@ -133,12 +146,17 @@ where
     /// # Errors
     /// The application does not speak HTTP/2, or has closed the connection.
     pub async fn handshake(&self, stream: S, settings: Settings) -> Result<Sender, h2::Error> {
+        let windows = Windows { stream: settings.windows.0, connection: settings.windows.1 };
+        let windows = match &self.account {
+            Some(account) => account.windows(windows),
+            None => ReceiveWindows::usual(windows),
+        };
         let mut builder = Builder::new();
         builder
             .enable_push(false)
             .initial_max_send_streams(FIRST_STREAMS)
-            .initial_window_size(settings.windows.0)
-            .initial_connection_window_size(settings.windows.1)
+            .initial_window_size(windows.first().stream)
+            .initial_connection_window_size(windows.first().connection)
             .max_header_list_size(settings.head.saturating_mul(4))
             .data_frame_budget(FRAMES_BUDGET)
             .max_send_buffer_size(SEND_BUFFER);
@@ -147,7 +165,7 @@ where
         let (sender, connection) = builder.handshake::<_, Piece>(stream).await?;
         let id = self.id.get().wrapping_add(1);
         self.id.set(id);
-        self.drivers.borrow_mut().push(Driver { id, connection, state });
+        self.drivers.borrow_mut().push(Driver { id, connection, state, windows });
         let sender = Sender {
             id,
             sender,
@@ -247,6 +265,7 @@ where
         let mut more_to_read = false;
         self.drivers.borrow_mut().retain_mut(|driver| {
             driver.state.refill();
+            driver.update_windows(self.account.as_deref());
             let ended = Pin::new(&mut driver.connection).poll(cx).is_ready();
             more_to_read |= driver.state.is_exhausted();
             if ended {

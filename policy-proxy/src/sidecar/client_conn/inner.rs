@@ -4,7 +4,7 @@ use super::error::{ClientConnError, UploadError, cut, reset_error, unexpected_eo
 use crate::sidecar::io::{ClientIo, Metered};
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Frame;
-use policy_http::backlog;
+use policy_http::backlog::{self, Backlog};
 use policy_http::http1::decode::{BodyError, Decoded, Decoder};
 use policy_http::http1::read_buf;
 use policy_http::http1::request_decode::{self, Bounds, RequestHead};
@@ -27,6 +27,8 @@ pub(crate) struct Inner {
     pub(crate) upload: Upload,
     pub(super) write_buf: WriteBuf,
     pub(super) task: Option<Waker>,
+    /// The buffer of a read of a body that waits.
+    waiting: Backlog,
     /// Present once a body had to wait.
     stalled: Option<Box<StalledUpload>>,
 }
@@ -82,6 +84,7 @@ impl Inner {
             upload: Upload::Complete,
             write_buf: WriteBuf::default(),
             task: None,
+            waiting: Backlog::default(),
             stalled: None,
         }
     }
@@ -303,7 +306,8 @@ impl Inner {
         let most = backlog::bounded(*step);
         let room = left.map_or(most, |left| left.saturating_add(1).min(most));
         self.read_buf.reserve(room);
-        let read = ready!(pin!(io.read_buf(&mut self.read_buf)).poll(cx)).map_err(cut)?;
+        let own = (&mut self.read_buf, &mut self.waiting);
+        let read = ready!(backlog::poll_read(io, cx, own)).map_err(cut)?;
         if read == 0 {
             decoder.end_of_input()?;
             return Poll::Ready(Err(unexpected_eof().into()));

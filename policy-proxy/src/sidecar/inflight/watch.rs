@@ -2,6 +2,7 @@
 
 use super::{HttpConnection, InflightGuard, InflightRequest};
 use crate::sidecar::accepted::AcceptedConnection;
+use crate::sidecar::places::InboundConnection;
 use crate::sidecar::worker::TrackedConnection;
 use policy_core::{DecisionId, Denial, Denied};
 use policy_enforce::error::ErrorKind;
@@ -20,19 +21,13 @@ impl HttpConnection {
         let connection = Rc::new(Self::new(accepted, peer, http2));
         let weak = Rc::downgrade(&connection);
         if let Some(account) = connection.upstream.streams.account() {
-            let weak = Weak::clone(&weak);
-            account.ended_by(move || weak.upgrade().iter().for_each(|own| own.end_for_room()));
+            Self::end_by(account, Weak::clone(&weak));
         }
+        connection.permit.serves(&connection.peer, Weak::<Self>::clone(&weak));
         let tracked: Weak<dyn TrackedConnection> = weak;
         let registration = connection.worker.register(tracked);
         connection.registration.get_or_init(|| registration);
         connection
-    }
-
-    /// Ends at once, because other connections need the room of its bodies.
-    fn end_for_room(&self) {
-        self.http_error(ErrorKind::TooManyRequests);
-        self.ending.raise(Shutdown::Immediate);
     }
 
     /// Ends after the in-flight requests, unless it is to end at once already.
@@ -71,6 +66,11 @@ impl HttpConnection {
 }
 
 impl InflightGuard {
+    /// Notes that bytes of the request or its answer have moved.
+    pub(in crate::sidecar) fn moved(&self) {
+        self.connection.active.set(self.connection.worker.now());
+    }
+
     /// The reason of the lost permission; none wakes `cx` when it is lost.
     pub(in crate::sidecar) fn poll_revoked(&self, cx: &Context<'_>) -> Option<Denied> {
         let open = self.connection.inflight.borrow();
@@ -135,7 +135,7 @@ impl TrackedConnection for HttpConnection {
         let over = |seconds: u32, bound: Duration| u64::from(seconds) > bound.as_secs();
         let since = self.unfinished_since.get();
         let unfinished = self.worker.now().saturating_sub(since);
-        let idle = self.worker.now().saturating_sub(self.idle_since.get());
+        let idle = self.worker.now().saturating_sub(self.active.get());
         // A client that does not read the rest of its response does not end by a graceful close.
         let unresponsive = timeouts.idle.saturating_add(timeouts.request_head);
         if (since > 0 && over(unfinished, timeouts.request_head)) || over(idle, unresponsive) {
@@ -171,6 +171,18 @@ impl TrackedConnection for HttpConnection {
 
     fn drain(&self) {
         self.end_gracefully();
+    }
+}
+
+impl InboundConnection for HttpConnection {
+    fn activity(&self) -> (bool, u32) {
+        (!self.inflight.borrow().is_empty(), self.active.get())
+    }
+
+    fn give_way(&self) {
+        // Tunnels outlive the connection.
+        self.inflight.borrow().iter().for_each(|(_, open)| open.lost.raise(Denied::Revoked));
+        self.ending.raise(Shutdown::Immediate);
     }
 }
 

@@ -103,17 +103,26 @@ async fn a_client_that_asks_and_does_not_read_is_not_read_either() {
 }
 
 #[tokio::test]
-async fn each_stream_counts_against_its_client() {
+async fn each_stream_counts_against_its_client_and_another_one_is_served() {
     let config = ServeConfig { max_streams_per_peer: 1, ..ServeConfig::default() };
-    let harness = Harness::with(config).await;
-    harness.index.pod("web-0", &[]);
-    let mut client = Client::open(&harness).await;
+    let mesh = Mesh::made(AuthzConfig::default(), config, |server, _| server).await;
+    let mut client = Client::raw(mesh.channel(OWN).await, vec![begin("ns:web-0")]).await.unwrap();
     client.first(1, WEB).await;
-    let refused = end_of(harness.channel().await, vec![begin("ns:web-0")]).await;
-    assert_eq!(refused, Code::ResourceExhausted);
+    for _ in 0..3 {
+        let refused = end_of(mesh.channel(OWN).await, vec![begin("ns:web-0")]).await;
+        assert_eq!(refused, Code::ResourceExhausted);
+    }
+    // Another identity has streams of its own, at the same address.
+    let second = format!("second.ns.{SUFFIX}");
+    let pod = mesh.index.pod("second-0", &[]);
+    mesh.index.change(&pod, |state| state.identity = second.as_str().into());
+    let channel = mesh.channel(&second).await;
+    let mut second = Client::raw(channel, vec![begin("ns:second-0")]).await.unwrap();
+    assert_eq!(second.first(1, WEB).await, Destination::Unknown);
+    assert_eq!(client.first(2, "10.1.0.2:80").await, Destination::Unknown, "it goes on");
     drop(client);
     let again = async {
-        while Client::raw(harness.channel().await, vec![begin("ns:web-0")]).await.is_err() {
+        while Client::raw(mesh.channel(OWN).await, vec![begin("ns:web-0")]).await.is_err() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
