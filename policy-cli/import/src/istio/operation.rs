@@ -32,7 +32,8 @@ pub(super) fn operation(
     effect: RuleEffect,
 ) -> Result<Result<IstioOperation, String>, String> {
     node.entries()?;
-    if let Some(message) = node.untranslated(FIELDS, OTHERS) {
+    let fault = node.untranslated(FIELDS, OTHERS).or_else(|| node.empty_list(FIELDS));
+    if let Some(message) = fault {
         return Ok(Err(message));
     }
     let mut ports = Vec::new();

@@ -1,11 +1,12 @@
 //! Sources of rules: who sends.
 
+use super::policy::IstioPolicy;
 use crate::file::SourceNode;
 use crate::mesh::{ClientCondition, IdentityCondition, NamedClients, NetworkCondition};
 use policy_crds::quote;
 
 /// The fields that are translated.
-const FIELDS: &[&str] = &["principals", "namespaces", "ipBlocks", "notIpBlocks"];
+const FIELDS: &[&str] = &["principals", "namespaces", "serviceAccounts", "ipBlocks", "notIpBlocks"];
 
 /// The other fields of a source.
 const OTHERS: &[&str] = &[
@@ -13,7 +14,6 @@ const OTHERS: &[&str] = &[
     "requestPrincipals",
     "notRequestPrincipals",
     "notNamespaces",
-    "serviceAccounts",
     "notServiceAccounts",
     "trustDomains",
     "notTrustDomains",
@@ -27,19 +27,20 @@ const OTHERS: &[&str] = &[
 /// It has another form than its definition says.
 pub(super) fn clients(
     source: &SourceNode<'_>,
-    trust_domain: &str,
+    policy: &IstioPolicy<'_>,
 ) -> Result<Result<ClientCondition, String>, String> {
     source.entries()?;
-    if let Some(message) = source.untranslated(FIELDS, OTHERS) {
+    let fault = source.untranslated(FIELDS, OTHERS).or_else(|| source.empty_list(FIELDS));
+    if let Some(message) = fault {
         return Ok(Err(message));
     }
     let mut identity = IdentityCondition::Anyone;
-    for field in ["principals", "namespaces"] {
+    for field in ["principals", "namespaces", "serviceAccounts"] {
         let texts = source.texts_of(field)?;
         if texts.is_empty() {
             continue;
         }
-        match identities(field, &texts, trust_domain) {
+        match identities(field, &texts, policy) {
             Ok(own) => match identity.met(&own) {
                 Some(both) => identity = both,
                 None => return Ok(Err("no client has all of its fields".to_owned())),
@@ -72,10 +73,11 @@ fn network(text: &str) -> String {
 pub(super) fn identities(
     field: &str,
     texts: &[&str],
-    trust_domain: &str,
+    policy: &IstioPolicy<'_>,
 ) -> Result<IdentityCondition, String> {
     let read = |text: &str, clients: &mut NamedClients| match field {
-        "principals" => principal(text, trust_domain, clients),
+        "principals" => principal(text, &policy.trust_domain, clients),
+        "serviceAccounts" => account(text, &policy.namespace, clients),
         _ => namespace(text, clients),
     };
     let mut clients = NamedClients::default();
@@ -115,6 +117,15 @@ fn principal(text: &str, trust_domain: &str, clients: &mut NamedClients) -> Opti
         _ => return None,
     }
     Some(false)
+}
+
+/// Adds a ServiceAccount: `NAMESPACE/NAME`, or a name in the namespace of the policy. Istio takes no patterns.
+fn account(text: &str, own: &str, clients: &mut NamedClients) -> Option<bool> {
+    let (namespace, name) = text.split_once('/').unwrap_or((own, text));
+    (is_plain(namespace) && is_plain(name) && !name.contains('/')).then(|| {
+        clients.accounts.insert((namespace.to_owned(), name.to_owned()));
+        false
+    })
 }
 
 fn namespace(text: &str, clients: &mut NamedClients) -> Option<bool> {
