@@ -414,6 +414,33 @@ fn service_accounts_of_istio_are_those_of_the_policys_namespace_or_of_a_named_on
     holds(&world, HTTP, &[("GET /", CART, true), ("GET /", BANK, false), ("GET /", OFFICE, false)]);
 }
 
+/// One name among ten that cannot be said took the other nine with it.
+#[test]
+fn what_cannot_be_said_of_a_list_that_allows_is_left_out_alone() {
+    let rule = |source: &str, paths: &str, action: &str| {
+        let rule = format!(
+            "{{from: [{{source: {{principals: {source}}}}}], to: [{{operation: {{paths: {paths}}}}}]}}"
+        );
+        authorization("list", &format!("{{action: {action}, rules: [{rule}]}}"))
+    };
+    let principals = "['*/sa/cart', cluster.local/ns/bank/sa/ledger]";
+    let (world, found) = world(istio, &rule(principals, "[/a, /b*c]", "ALLOW"), WEB);
+    let table = [("GET /a", BANK, true), ("GET /bc", BANK, false), ("GET /a", CART, false)];
+    holds(&world, HTTP, &table);
+    let row =
+        found.rows.iter().find(|row| row.subject == "AuthorizationPolicy list rule 1").unwrap();
+    assert_eq!(row.fidelity, Fidelity::Narrower);
+    for note in ["`*/sa/cart` names nobody here", "the path `/b*c` has a form of its own"] {
+        assert!(row.note.contains(note), "{}", row.note);
+    }
+    let (world, _) = beside_open(&rule(principals, "[/a, /b*c]", "DENY"));
+    holds(
+        &world,
+        HTTP,
+        &[("GET /a", BANK, false), ("GET /bc", CART, false), ("GET /x", CART, false)],
+    );
+}
+
 #[test]
 fn a_port_that_no_container_declares_is_named() {
     let text = authorization("port", "{rules: [{to: [{operation: {ports: ['8080', '7777']}}]}]}");

@@ -97,20 +97,27 @@ fn allow(
     if let Some(message) = rule.empty_list(&["from", "to"]) {
         return Ok(Err(format!("{message}, which Istio refuses")));
     }
+    let mut left_out = Vec::new();
     let mut senders = Vec::new();
     for source in parts(rule, "from", "source")? {
-        match source.map_or_else(|reason| Ok(Err(reason)), |it| clients(&it, policy))? {
+        match source
+            .map_or_else(|reason| Ok(Err(reason)), |it| clients(&it, policy, Some(&mut left_out)))?
+        {
             Ok(clients) => senders.push(clients),
             Err(reason) => lost(policies, row, &reason),
         }
     }
     let mut operations: Vec<IstioOperation> = Vec::new();
     for node in parts(rule, "to", "operation")? {
-        match node.map_or_else(|reason| Ok(Err(reason)), |it| operation(&it, RuleEffect::Allow))? {
+        match node.map_or_else(
+            |reason| Ok(Err(reason)),
+            |it| operation(&it, RuleEffect::Allow, &mut left_out),
+        )? {
             Ok(found) => operations.push(found),
             Err(reason) => lost(policies, row, &reason),
         }
     }
+    left_out.iter().for_each(|reason| lost(policies, row, reason));
     // Without a list anybody may send anything; a list that cannot be said is none.
     if rule.list_of("from")?.is_empty() {
         senders.push(ClientCondition::anyone());
@@ -187,8 +194,10 @@ fn deny(
     }
     let mut operations: Vec<IstioOperation> = Vec::new();
     for node in parts(rule, "to", "operation")? {
-        let read =
-            node.map_or_else(|reason| Ok(Err(reason)), |it| operation(&it, RuleEffect::Deny));
+        let read = node.map_or_else(
+            |reason| Ok(Err(reason)),
+            |it| operation(&it, RuleEffect::Deny, &mut Vec::new()),
+        );
         operations.push(match read? {
             Ok(found) => found,
             Err(reason) => {
@@ -224,7 +233,7 @@ fn denied(
         ["notPrincipals"] => ("notPrincipals", "principals"),
         ["notNamespaces"] => ("notNamespaces", "namespaces"),
         ["notServiceAccounts"] => ("notServiceAccounts", "serviceAccounts"),
-        _ => return Ok(clients(source, policy)?.map(DeniedClients::These)),
+        _ => return Ok(clients(source, policy, None)?.map(DeniedClients::These)),
     };
     Ok(identities(positive, &source.texts_of(inverse)?, policy).map(DeniedClients::AllBut))
 }

@@ -21,13 +21,15 @@ const OTHERS: &[&str] = &[
     "notRemoteIpBlocks",
 ];
 
-/// The clients of a source, all of whose fields must hold; or why they cannot be said.
+/// The clients of a source, all of whose fields must hold; or why they cannot be said. Where `left_out` takes the
+/// reasons, as for a rule that allows, names that cannot be said are left out beside others.
 ///
 /// # Errors
 /// It has another form than its definition says.
 pub(super) fn clients(
     source: &SourceNode<'_>,
     policy: &IstioPolicy<'_>,
+    mut left_out: Option<&mut Vec<String>>,
 ) -> Result<Result<ClientCondition, String>, String> {
     source.entries()?;
     let fault = source.untranslated(FIELDS, OTHERS).or_else(|| source.empty_list(FIELDS));
@@ -36,9 +38,17 @@ pub(super) fn clients(
     }
     let mut identity = IdentityCondition::Anyone;
     for field in ["principals", "namespaces", "serviceAccounts"] {
-        let texts = source.texts_of(field)?;
+        let mut texts = source.texts_of(field)?;
         if texts.is_empty() {
             continue;
+        }
+        if let Some(left_out) = &mut left_out {
+            let reason = |text: &&str| identities(field, &[text], policy).err();
+            let reasons: Vec<String> = texts.iter().filter_map(reason).collect();
+            if reasons.len() < texts.len() {
+                texts.retain(|text| reason(text).is_none());
+                left_out.extend(reasons);
+            }
         }
         match identities(field, &texts, policy) {
             Ok(own) => match identity.met(&own) {
