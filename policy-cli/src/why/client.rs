@@ -84,14 +84,14 @@ impl FromStr for ClientArgument {
 /// The client of `--from`: as above, by the short name that answers print, or a workload with the ServiceAccount of
 /// its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AskedClient {
+pub(crate) enum WhyClient {
     /// A client.
     Client(ClientArgument),
     /// A workload, with its text.
     Workload(WorkloadTarget, String),
 }
 
-impl FromStr for AskedClient {
+impl FromStr for WhyClient {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -124,7 +124,7 @@ impl FromStr for AskedClient {
     }
 }
 
-impl AskedClient {
+impl WhyClient {
     /// The client, by the ServiceAccount of a workload's pods.
     ///
     /// # Errors
@@ -183,14 +183,14 @@ mod tests {
 
     #[test]
     fn the_short_name_that_answers_print_is_the_account() {
-        let read = |text: &str| text.parse::<AskedClient>();
+        let read = |text: &str| text.parse::<WhyClient>();
         let account = ClientArgument::Account("shop".to_owned(), "cart".to_owned());
-        assert_eq!(read("cart.shop"), Ok(AskedClient::Client(account.clone())));
-        assert_eq!(read("sa/shop/cart"), Ok(AskedClient::Client(account)));
+        assert_eq!(read("cart.shop"), Ok(WhyClient::Client(account.clone())));
+        assert_eq!(read("sa/shop/cart"), Ok(WhyClient::Client(account)));
         let other = ClientArgument::Identity(Identity::Dns("a.b.example".into()));
-        assert_eq!(read("a.b.example"), Ok(AskedClient::Client(other)));
+        assert_eq!(read("a.b.example"), Ok(WhyClient::Client(other)));
         for workload in ["deploy/cart", "cronjob/nightly", "statefulset.apps/db"] {
-            assert!(matches!(read(workload), Ok(AskedClient::Workload(..))), "{workload}");
+            assert!(matches!(read(workload), Ok(WhyClient::Workload(..))), "{workload}");
         }
         for (wrong, hint) in [
             ("system:serviceaccount:shop:cart", "is it sa/shop/cart?"),

@@ -4,7 +4,7 @@ use super::super::request::header;
 use crate::cluster::controller::PodFlags;
 use crate::inventory::InventoryFlags;
 use crate::output::WideFormat;
-use crate::why::AskedClient;
+use crate::why::WhyClient;
 use clap::Args;
 use http::{HeaderName, HeaderValue, Method};
 use policy_core::DecisionId;
@@ -51,7 +51,7 @@ pub(crate) struct WhyArgs {
     /// Client: sa/NAMESPACE/NAME, a workload such as deploy/NAME, an identity, whole or short, or an address
     /// for a client without mesh TLS
     #[arg(long, value_name = "CLIENT", required_unless_present_any = ["subject", "last", "log"])]
-    pub(super) from: Option<AskedClient>,
+    pub(super) from: Option<WhyClient>,
 
     /// Address of a client with an identity; by default one inside the cluster
     #[arg(long, value_name = "ADDRESS")]

@@ -1,7 +1,7 @@
 //! The forms of the arguments of `portcullis why`.
 
 use super::arguments::{WhyArgs, WhySubject};
-use crate::why::{AskedClient, PortArgument, QuestionRequest};
+use crate::why::{PortArgument, QuestionRequest, WhyClient};
 use http::header::HOST;
 use http::{HeaderMap, Uri};
 use policy_core::DecisionId;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// The kinds of questions.
 pub(super) enum WhyForm {
-    Asked(AskedClient, PortArgument, Option<QuestionRequest>),
+    Asked(WhyClient, PortArgument, Option<QuestionRequest>),
     Id(DecisionId),
     Last(usize),
     Log(PathBuf, Option<(String, u16)>),
