@@ -14,8 +14,7 @@ use policy_crds::{LabelSelector, quote};
 /// The label that Kubernetes gives each Namespace with its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// The versions of NetworkPolicy that API servers no longer have, and none at all.
-const FORMER_VERSIONS: &[&str] =
-    &["", "v1", "extensions/v1beta1", "networking.k8s.io/v1beta1", "networking.k8s.io/v1alpha1"];
+const FORMER_VERSIONS: &[&str] = &["", "v1", "extensions/v1beta1"];
 const CLUSTER: &str = "pods are admitted from the networks of the NetworkSet `cluster` alone";
 /// The note of rules without ports.
 const EVERY_PROTOCOL: &str = "without ports it is for UDP and SCTP too, which pass no sidecar";
