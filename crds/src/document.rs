@@ -6,6 +6,7 @@
 
 mod build;
 mod definition;
+mod hint;
 mod json_stream;
 mod locate;
 mod location;
@@ -18,7 +19,13 @@ use definition::failed;
 
 /// Reads every document of `text`. A document that cannot be read does not hide those after it.
 pub fn read(text: &str) -> Vec<Document> {
-    build::documents(text)
+    let mut documents = build::documents(text);
+    for document in &mut documents {
+        if let Err(error) = &mut document.value {
+            hint::add(text, error);
+        }
+    }
+    documents
 }
 
 /// Reads every document of `bytes`, which must be UTF-8; a byte order mark is allowed.
@@ -29,7 +36,12 @@ pub fn read_bytes(bytes: &[u8]) -> Vec<Document> {
             let (good, bad) = bytes.split_at_checked(error.valid_up_to()).unwrap_or((bytes, &[]));
             let byte = bad.first().copied().unwrap_or_default();
             let good = String::from_utf8_lossy(good);
-            let message = format!("byte 0x{byte:02X} is not valid UTF-8");
+            let message = match bytes {
+                [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+                    "this is UTF-16, as PowerShell's `>` writes it, and UTF-8 is read".to_owned()
+                }
+                _ => format!("byte 0x{byte:02X} is not valid UTF-8"),
+            };
             let location = locate::position(&good, good.len());
             vec![failed(SyntaxError { location, message })]
         }

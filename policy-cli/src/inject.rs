@@ -1,6 +1,7 @@
 //! Injection of sidecars into manifests, as the injector's webhook would do it.
 
 use crate::unknown_fields;
+use crate::unread_templates::{remark, unread_templates};
 use policy_crds::document;
 use policy_webhooks::injector::{
     JOB_WARNING, NamespaceContext, Outcome, Settings, Template, Uninjected, VERSION_ANNOTATION,
@@ -67,7 +68,12 @@ pub(crate) fn manifests(sources: &[ManifestInput], task: &Task) -> InjectResult 
         for document in document::read_bytes(&source.bytes) {
             match document.value {
                 Ok(Value::Null) => {}
-                Ok(value) => documents.push(value),
+                Ok(value @ Value::Object(_)) => documents.push(value),
+                Ok(_) => {
+                    let (name, line) = (&source.name, document.location.line);
+                    let expected = "expected an object with `apiVersion`, `kind` and `metadata`";
+                    injected.errors.push(format!("{name}: line {line}: {expected}"));
+                }
                 Err(error) => injected.errors.push(format!("{}: {error}", source.name)),
             }
         }
@@ -85,10 +91,28 @@ pub(crate) fn manifests(sources: &[ManifestInput], task: &Task) -> InjectResult 
                 inject_template(&mut document, &template, &namespaces, task, &mut injected);
             }
         }
+        if !task.uninject {
+            injected.notes.extend(of_other_kinds(&document));
+        }
         texts.push(policy_crds::render::yaml(&document));
     }
     injected.yaml = texts.join("---\n");
     injected
+}
+
+/// Notes about objects whose pod templates are left as they are, because their kind is not known.
+fn of_other_kinds(document: &Value) -> Vec<String> {
+    let note = |part: &policy_crds::Part<'_>| {
+        let paths = unread_templates(&part.value);
+        let text = |pointer: &str| part.value.pointer(pointer).and_then(Value::as_str);
+        let (kind, name) = (text("/kind")?, text("/metadata/name").unwrap_or_default());
+        let name = match text("/metadata/namespace") {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        };
+        (!paths.is_empty()).then(|| format!("{kind} {name}: not injected: {}", remark(&paths)))
+    };
+    policy_crds::parts(document).iter().filter_map(note).collect()
 }
 
 /// Takes the sidecar out of a template.
@@ -310,6 +334,23 @@ mod tests {
     fn what_is_no_workload_passes_unchanged_and_silently() {
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
         assert_eq!(of(text), InjectResult { yaml: text.to_owned(), ..InjectResult::default() });
+    }
+
+    #[test]
+    fn what_is_left_as_it_is_though_it_has_pods_or_is_no_object_is_said() {
+        let text = format!(
+            "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {{name: ray, namespace: shop}}\n\
+             spec: {{headGroupSpec: {{template: {{{SPEC}}}}}}}\n"
+        );
+        let out = of(&text);
+        assert_eq!(out.errors, Vec::<String>::new());
+        let [note] = &out.notes[..] else { panic!("{:?}", out.notes) };
+        assert!(note.starts_with("RayCluster shop/ray: not injected: "), "{note}");
+        assert!(note.contains("`spec.headGroupSpec.template`"), "{note}");
+        for text in ["Kind = \"service-intentions\"\n", "- a\n", "NAME READY\nweb 1/1\n"] {
+            let out = of(text);
+            assert!(out.errors[0].starts_with("-: line 1: expected an object"), "{:?}", out.errors);
+        }
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod status;
 mod tap;
 mod unguarded;
 mod unknown_fields;
+mod unread_templates;
 mod up;
 mod usage;
 mod verdict;

@@ -24,7 +24,7 @@ mod text;
 
 pub(crate) use answer::WhyCase;
 pub(crate) use caller_record::ask_callers;
-pub(crate) use client::ClientArgument;
+pub(crate) use client::WhyClient;
 pub(crate) use explained::{Explainer, RecordedReport};
 pub(crate) use find::{FoundDecisions, by_id, latest, of_id};
 pub(crate) use in_force::{InForceSource, ask_sidecars};

@@ -194,7 +194,7 @@ fn what_is_broken_is_named_with_file_line_and_field() {
     fails("openapi", paths, message);
     let kinds = "has no ServiceProfile: `kind: ServiceProfile` is imported";
     fails("serviceprofile", "kind: ConfigMap\n", kinds);
-    fails("smi", "kind: ConfigMap\n", "has no TrafficTarget: ");
+    fails("smi", "kind: ConfigMap\n", "no TrafficTarget: ");
 }
 
 /// A pod, and a Server that one ServiceAccount may use.

@@ -334,6 +334,54 @@ fn an_answer_about_one_of_five_thousand_pods_takes_little_longer_than_reading_th
     assert!(took < reading * 10, "{took:?}, of which reading takes {reading:?}");
 }
 
+const TWO_CONDITIONS: &str = "tests/why/one-of-two-conditions-fails/manifests.yaml";
+
+/// The first lines of the answers to questions about the same manifests.
+fn first_line(arguments: &[&str]) -> String {
+    let (code, out, errors) = portcullis(&[&["why", "-f", TWO_CONDITIONS], arguments].concat());
+    assert_eq!(code, 0, "{arguments:?}: {errors}");
+    out.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The address of such a client is made up, its identity is not.
+#[test]
+fn an_identity_that_is_not_named_comes_before_an_address_that_is_assumed() {
+    let line = first_line(&["--from", "sa/shop/billing", "--to", "deploy/web:8080", "GET", "/"]);
+    let cause = "asks for identity cart.shop (set by MeshTLSAuthentication shop/cart); the client has billing.shop";
+    assert!(line.contains(cause), "{line}");
+    let stated = ["--address", "10.2.3.4", "--from", "sa/shop/billing", "--to", "deploy/web:8080"];
+    let line = first_line(&[&stated[..], &["GET", "/"]].concat());
+    assert!(line.contains("the client has 10.2.3.4"), "{line}");
+}
+
+#[test]
+fn a_client_and_a_port_are_named_as_manifests_and_answers_name_them() {
+    let request = ["--address", "10.1.3.4", "GET", "/"];
+    for (from, to) in [
+        ("sa/shop/cart", "deploy/web:8080"),
+        ("cart.shop", "deploy/web:http"),
+        ("deploy/cart", "pod/web-0:http"),
+        ("deployment.apps/cart", "shop/web-0:http"),
+    ] {
+        let line = first_line(&[&["--from", from, "--to", to], &request[..]].concat());
+        let grant = "allowed: AuthorizationPolicy shop/cart-may-order grants it";
+        assert!(line.starts_with(grant), "{from} {to}: {line}");
+    }
+    for (from, to, error) in [
+        (
+            "sa/shop/cart",
+            "deploy/web:grpc",
+            "has no port of the name `grpc`: its ports are called http",
+        ),
+        ("deploy/absent", "deploy/web:http", "absent"),
+        ("shop/cart", "deploy/web:http", "or is it sa/shop/cart?"),
+    ] {
+        let asked = ["why", "-f", TWO_CONDITIONS, "--from", from, "--to", to, "GET", "/"];
+        let (code, _, errors) = portcullis(&asked);
+        assert!(code != 0 && errors.contains(error), "{from} {to}: {code} {errors}");
+    }
+}
+
 fn is_said(proposal: &Value, access: &Access) -> bool {
     let Access { client, workload, port, request: _, route } = access;
     let said = proposal["newlyAllows"].as_array().unwrap();

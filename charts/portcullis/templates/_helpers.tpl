@@ -1,3 +1,28 @@
+{{/* Lines of a map of a user's, but for keys that are written already, because a key is written once. (dict "map" … "written" a list) */}}
+{{- define "portcullis.lines" -}}
+{{- $map := .map | default dict -}}
+{{- range .written }}{{ $map = omit $map . }}{{ end -}}
+{{- with $map }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{/* Names of the labels that the chart gives its objects and pods. */}}
+{{- define "portcullis.ownLabels" -}}
+- helm.sh/chart
+- app.kubernetes.io/name
+- app.kubernetes.io/instance
+- app.kubernetes.io/version
+- app.kubernetes.io/part-of
+- app.kubernetes.io/managed-by
+- app.kubernetes.io/component
+- portcullis.dev/component
+{{- end }}
+
+{{/* Labels of a user's for one object, besides those of every object. (dict "root" $ "labels" …) */}}
+{{- define "portcullis.furtherLabels" -}}
+{{- $written := concat (include "portcullis.ownLabels" .root | fromYamlArray) (keys (.root.Values.extraLabels | default dict)) -}}
+{{- include "portcullis.lines" (dict "map" .labels "written" $written) }}
+{{- end }}
+
 {{/* Labels of every object. */}}
 {{- define "portcullis.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
@@ -6,8 +31,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: portcullis
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.extraLabels }}
-{{ toYaml . }}
+{{- with include "portcullis.lines" (dict "map" .Values.extraLabels "written" (include "portcullis.ownLabels" . | fromYamlArray)) }}
+{{ . }}
 {{- end }}
 {{- end }}
 
@@ -62,8 +87,8 @@ priorityClassName: {{ . }}
 {{- end }}
 nodeSelector:
   kubernetes.io/os: linux
-{{- with .values.nodeSelector }}
-{{- toYaml . | nindent 2 }}
+{{- with include "portcullis.lines" (dict "map" .values.nodeSelector "written" (list "kubernetes.io/os")) }}
+{{- . | nindent 2 }}
 {{- end }}
 {{- with .values.tolerations }}
 tolerations:

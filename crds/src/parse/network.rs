@@ -45,6 +45,10 @@ pub(crate) fn cidr(node: &JsonNode<'_>) -> Option<IpNet> {
     match parse_block(text) {
         Ok(net) => Some(net),
         Err(reason) => {
+            let reason = match text.split_once('-') {
+                Some(_) => "is a range, write it as networks such as `10.0.0.0/24`".to_owned(),
+                None => reason,
+            };
             node.error(format!("{} {reason}", quote(text)));
             None
         }

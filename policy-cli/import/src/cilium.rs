@@ -19,6 +19,8 @@ use policy_crds::{LabelSelector, quote};
 use port::{CiliumPorts, ports};
 use selector::{CiliumSelector, selector};
 
+/// The kinds that are read.
+const KINDS: &[&str] = &["CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"];
 const TCP_ALONE: &str = "TCP alone: keep the policy for UDP, SCTP and ICMP";
 const WITH_PODS: &str = "denied from the pods and nodes of these networks, too";
 const FIELDS: &[&str] = &[
@@ -69,22 +71,26 @@ pub fn cilium(
         errors.extend(read.err());
     }
     note_unread(files, is_policy, &mut policies);
-    if count == 0 {
-        let message = "has no CiliumNetworkPolicy and no CiliumClusterwideNetworkPolicy: those of cilium.io/v2 are read";
-        errors.extend(files.first().map(|file| file.error(message)));
+    if count == 0 && errors.is_empty() {
+        let message = "no CiliumNetworkPolicy and no CiliumClusterwideNetworkPolicy: those of cilium.io/v2 are read";
+        errors.push(ImportFile::nothing_read(files, message));
     }
     if errors.is_empty() { write_servers(policies, &workloads) } else { Err(errors) }
 }
 
 fn is_policy(object: &SourceNode<'_>) -> bool {
-    let is_it = |key: &str, text: &str| object.get(key).is_some_and(|it| it.value() == text);
-    is_it("apiVersion", "cilium.io/v2")
-        && (is_it("kind", "CiliumNetworkPolicy") || is_it("kind", "CiliumClusterwideNetworkPolicy"))
+    let text = |key: &str| object.get(key).and_then(|it| it.value().as_str());
+    text("apiVersion") == Some("cilium.io/v2") && text("kind").is_some_and(|it| KINDS.contains(&it))
 }
 
 /// The error of a policy of another system, which may deny what one of Cilium allows.
 fn foreign(object: &SourceNode<'_>) -> Option<String> {
     let kind = object.get("kind")?.scalar()?;
+    let version = object.get("apiVersion").and_then(|it| it.scalar()).unwrap_or_default();
+    if KINDS.contains(&kind.as_str()) {
+        let message = format!("version {} is not read, write `cilium.io/v2`", quote(&version));
+        return Some(object.error(message));
+    }
     let message = format!(
         "{} may deny what Cilium's policies allow, and is not translated: leave it in force and out of the files",
         quote(&kind)
@@ -173,7 +179,7 @@ impl CiliumReading<'_> {
 
     /// Takes the workloads of a spec; or says why they cannot be said.
     fn select(&mut self, endpoints: &SourceNode<'_>) -> Result<Result<(), String>, String> {
-        let CiliumSelector { namespace, labels, account } =
+        let CiliumSelector { namespaces, labels, account } =
             match selector(endpoints, self.namespace.as_deref())? {
                 Ok(selector) => selector,
                 Err(reason) => return Ok(Err(reason)),
@@ -181,6 +187,11 @@ impl CiliumReading<'_> {
         if account.is_some() {
             return Ok(Err("endpointSelector: pods are selected by a ServiceAccount".to_owned()));
         }
+        let namespace = match namespaces.as_deref() {
+            None => None,
+            Some([one]) => Some(one.clone()),
+            Some(_) => return Ok(Err("endpointSelector: names several namespaces".to_owned())),
+        };
         // A policy of a namespace is about no pods elsewhere, whatever its labels say.
         if self.namespace.is_some() && namespace != self.namespace {
             return Ok(Err("endpointSelector: names another namespace".to_owned()));

@@ -56,8 +56,8 @@ pub fn consul(files: &[ImportFile], namespace: Option<&str>) -> Result<Imported,
     }
     note_unread(files, is_intentions, &mut policies);
     if count == 0 {
-        let message = "has no ServiceIntentions: those of consul.hashicorp.com are read";
-        errors.extend(files.first().map(|file| file.error(message)));
+        let message = "no ServiceIntentions: those of consul.hashicorp.com are read";
+        errors.push(ImportFile::nothing_read(files, message));
     }
     if !errors.is_empty() {
         return Err(errors);

@@ -4,10 +4,14 @@ use crate::report::SourceLine;
 use policy_crds::document::{self, Document};
 use policy_crds::{join_index, join_key, nearest_within, quote};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Lists inside lists of objects that are followed.
 const MAX_LIST_DEPTH: usize = 4;
+
+/// Kinds that a message lists.
+const MAX_KINDS: usize = 12;
 
 /// Most letters in which a misspelling of a field differs.
 const MAX_EDITS: usize = 2;
@@ -28,7 +32,12 @@ impl ImportFile {
         let documents = document::read_bytes(bytes);
         let errors = documents.iter().filter_map(|document| document.value.as_ref().err());
         let errors: Vec<String> = errors.map(|error| format!("{}: {error}", quote(name))).collect();
-        if errors.is_empty() { Ok(Self { name: name.into(), documents }) } else { Err(errors) }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let file = Self { name: name.into(), documents };
+        let errors: Vec<String> = file.roots().filter_map(|root| root.entries().err()).collect();
+        if errors.is_empty() { Ok(file) } else { Err(errors) }
     }
 
     /// The documents that have content.
@@ -51,6 +60,16 @@ impl ImportFile {
     /// The message about a file as a whole.
     pub(crate) fn error(&self, message: &str) -> String {
         format!("{}: {message}", quote(&self.name))
+    }
+
+    /// The message about files none of which has what an import reads, with what they have.
+    pub(crate) fn nothing_read(files: &[Self], message: &str) -> String {
+        let names: Vec<String> = files.iter().map(|file| quote(&file.name)).collect();
+        let found: BTreeSet<String> =
+            files.iter().flat_map(Self::objects).map(|object| object.kind_and_version()).collect();
+        let found: Vec<String> = found.into_iter().take(MAX_KINDS).collect();
+        let found = if found.is_empty() { "nothing".to_owned() } else { found.join(", ") };
+        format!("{}: {message}; found: {found}", names.join(", "))
     }
 }
 
@@ -81,6 +100,11 @@ impl<'a> SourceNode<'a> {
     /// The raw value.
     pub(crate) fn value(&self) -> &'a Value {
         self.value
+    }
+
+    /// The last key of its path.
+    pub(crate) fn key(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or_default()
     }
 
     /// The line at which it begins.
@@ -132,6 +156,25 @@ impl<'a> SourceNode<'a> {
     /// There is none.
     pub(crate) fn require(&self, key: &str) -> Result<Self, String> {
         self.get(key).ok_or_else(|| self.error(format!("{} is required", quote(key))))
+    }
+
+    /// The kind of an object, and the version of its definition.
+    pub(crate) fn kind_and_version(&self) -> String {
+        let text = |key: &str| self.get(key).and_then(|it| it.scalar()).unwrap_or_default();
+        match (text("kind"), text("apiVersion")) {
+            (kind, _) if kind.is_empty() => "an object without kind".to_owned(),
+            (kind, version) if version.is_empty() => kind,
+            (kind, version) => format!("{kind} ({version})"),
+        }
+    }
+
+    /// The remark about the first of these keys whose value is a list without elements, as templates leave it
+    /// whose values are empty.
+    pub(crate) fn empty_list(&self, keys: &[&str]) -> Option<String> {
+        let is_empty = |key: &&&str| {
+            self.get(key).is_some_and(|node| node.value.as_array().is_some_and(Vec::is_empty))
+        };
+        keys.iter().find(is_empty).map(|key| format!("{} is an empty list", quote(key)))
     }
 
     /// The elements of a list; none of anything else.

@@ -83,6 +83,25 @@ fn texts(errors: &[FieldError]) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
+/// The match of a route's regular expression.
+fn expression_match(route: &SourceRoute) -> Option<Value> {
+    let expression = route.expression.as_ref()?;
+    let mut one = json!({"path": {"type": "RegularExpression", "value": expression}});
+    if let (Some(method), Value::Object(fields)) = (&route.method, &mut one) {
+        fields.insert("method".to_owned(), json!(method));
+    }
+    Some(one)
+}
+
+/// The reason why no HTTPRoute takes a route's regular expression.
+fn expression_fault(route: &SourceRoute, server: &str) -> Option<String> {
+    let rules = json!([{"matches": [expression_match(route)?]}]);
+    let spec = json!({"parentRefs": [server_reference(server)], "rules": rules});
+    let errors = Manifest::new(Kind::PolicyHttpRoute, None, "route", spec).err()?;
+    let messages: Vec<&str> = errors.iter().map(|error| &*error.message).collect();
+    Some(messages.join(", "))
+}
+
 struct GroupWriter<'a> {
     choice: &'a GroupChoice<'a>,
     name: &'a str,
@@ -102,8 +121,11 @@ impl GroupWriter<'_> {
                 Err(fault) => faults.push(fault),
             }
         }
-        let kept = route.expression.is_some() && self.choice.server.is_some();
-        if let (Some(expression), false) = (&route.expression, kept) {
+        let fault = self.choice.server.and_then(|server| expression_fault(route, server));
+        let kept = route.expression.is_some() && self.choice.server.is_some() && fault.is_none();
+        if let Some(fault) = fault {
+            faults.push(fault);
+        } else if let (Some(expression), false) = (&route.expression, kept) {
             faults.push(format!(
                 "the regular expression {} is no path of a group; --server writes an HTTPRoute with it",
                 quote(expression)
@@ -184,10 +206,9 @@ impl GroupWriter<'_> {
     fn put_expressions(&mut self, routes: &[SourceRoute]) -> Result<(), Vec<FieldError>> {
         let mut by_timeout: BTreeMap<Option<&str>, Vec<Value>> = BTreeMap::new();
         for route in routes {
-            let Some(expression) = &route.expression else { continue };
-            let mut one = json!({"path": {"type": "RegularExpression", "value": expression}});
-            if let (Some(method), Value::Object(fields)) = (&route.method, &mut one) {
-                fields.insert("method".to_owned(), json!(method));
+            let Some(one) = expression_match(route) else { continue };
+            if self.choice.server.is_some_and(|server| expression_fault(route, server).is_some()) {
+                continue;
             }
             by_timeout.entry(route.timeout.as_deref()).or_default().push(one);
         }

@@ -55,9 +55,9 @@ pub fn istio(
     }
     note_unread(files, is_istio, &mut policies);
     if count == 0 {
-        let message = "has no policy of Istio: AuthorizationPolicy, PeerAuthentication and \
+        let message = "no policy of Istio: AuthorizationPolicy, PeerAuthentication and \
                        RequestAuthentication of security.istio.io are read";
-        errors.extend(files.first().map(|file| file.error(message)));
+        errors.push(ImportFile::nothing_read(files, message));
     }
     if errors.is_empty() { write_servers(policies, &workloads) } else { Err(errors) }
 }
@@ -115,7 +115,9 @@ impl IstioReading<'_> {
             }
             return Ok(());
         }
-        if let Some(reason) = unreadable {
+        let fields = fields_of(&kind);
+        let misspelt = spec.as_ref().and_then(|spec| spec.untranslated(fields, &[]));
+        if let Some(reason) = unreadable.or(misspelt) {
             policy.withhold(self.policies, &reason);
             return Ok(());
         }
@@ -159,6 +161,17 @@ impl IstioReading<'_> {
             trust_domain: self.mesh.trust_domain.to_owned(),
         };
         Ok((policy, unreadable))
+    }
+}
+
+/// The fields of a kind. Another one may have been meant to narrow a policy.
+fn fields_of(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "AuthorizationPolicy" => {
+            &["selector", "targetRef", "targetRefs", "rules", "action", "provider"]
+        }
+        "PeerAuthentication" => &["selector", "mtls", "portLevelMtls"],
+        _ => &["selector", "targetRef", "targetRefs", "jwtRules"],
     }
 }
 

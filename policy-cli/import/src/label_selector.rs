@@ -14,11 +14,26 @@ pub(crate) enum ReadSelector {
     Unsayable(String),
 }
 
+/// The values that a selector asks of one label, where it asks for nothing else.
+pub(crate) fn named_namespaces(selector: &LabelSelector, label: &str) -> Option<Vec<String>> {
+    let LabelSelector { match_labels, match_expressions } = selector;
+    match (match_labels.iter().next(), match_expressions.as_slice()) {
+        (Some((key, value)), []) if match_labels.len() == 1 && **key == *label => {
+            Some(vec![value.to_string()])
+        }
+        (None, [Expression { key, operator: Operator::In(values) }]) if **key == *label => {
+            Some(values.iter().map(ToString::to_string).collect())
+        }
+        _ => None,
+    }
+}
+
 /// Reads a selector with `matchLabels` and `matchExpressions`.
 ///
 /// # Errors
 /// It has another form.
 pub(crate) fn label_selector(node: &SourceNode<'_>) -> Result<ReadSelector, String> {
+    node.entries()?;
     if let Some((_, message)) = node.unknown(&["matchLabels", "matchExpressions"]) {
         return Ok(ReadSelector::Unsayable(message));
     }

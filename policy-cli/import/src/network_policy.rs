@@ -1,7 +1,7 @@
 //! Kubernetes' NetworkPolicy: its ingress rules (networking.k8s.io/v1).
 
 use crate::file::{ImportFile, SourceNode};
-use crate::label_selector::{ReadSelector, label_selector};
+use crate::label_selector::{ReadSelector, label_selector, named_namespaces};
 use crate::manifest::Imported;
 use crate::mesh::{
     ClientCondition, DeniedClients, IdentityCondition, MeshDenial, MeshGrant, MeshPolicies,
@@ -13,10 +13,13 @@ use policy_crds::{LabelSelector, quote};
 
 /// The label that Kubernetes gives each Namespace with its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+/// The versions of NetworkPolicy that API servers no longer have, and none at all.
+const FORMER_VERSIONS: &[&str] = &["", "v1", "extensions/v1beta1"];
 const CLUSTER: &str = "pods are admitted from the networks of the NetworkSet `cluster` alone";
 /// The note of rules without ports.
 const EVERY_PROTOCOL: &str = "without ports it is for UDP and SCTP too, which pass no sidecar";
 const TCP_ALONE: &str = "TCP alone: keep the NetworkPolicy for UDP and SCTP";
+const OF_FILES: &str = "of the namespaces with these labels, those of the files alone";
 const IDENTITY: &str = "by identity: a pod without a sidecar is refused";
 
 /// A policy that is read.
@@ -49,9 +52,9 @@ pub fn network_policies(
         errors.extend(read(&object, namespace, &workloads, &mut policies).err());
     }
     note_unread(files, is_network_policy, &mut policies);
-    if count == 0 {
-        let message = "has no NetworkPolicy: that of networking.k8s.io/v1 is read";
-        errors.extend(files.first().map(|file| file.error(message)));
+    if count == 0 && errors.is_empty() {
+        let message = "no NetworkPolicy: that of networking.k8s.io/v1 is read";
+        errors.push(ImportFile::nothing_read(files, message));
     }
     if errors.is_empty() { write_servers(policies, &workloads) } else { Err(errors) }
 }
@@ -64,6 +67,12 @@ fn is_network_policy(object: &SourceNode<'_>) -> bool {
 /// The error of a policy of another system, which may deny what a NetworkPolicy allows.
 fn foreign(object: &SourceNode<'_>) -> Option<String> {
     let kind = object.get("kind")?.scalar()?;
+    let version = object.get("apiVersion").and_then(|it| it.scalar()).unwrap_or_default();
+    if kind == "NetworkPolicy" && FORMER_VERSIONS.contains(&version.as_str()) {
+        let message =
+            format!("version {} is not read, write `networking.k8s.io/v1`", quote(&version));
+        return Some(object.error(message));
+    }
     let message = format!(
         "{} may deny what a NetworkPolicy allows, and is not translated: leave it in force and out of the files",
         quote(&kind)
@@ -84,6 +93,10 @@ fn read(
     let own = own.ok_or_else(|| object.error("names no namespace: give one with --namespace"))?;
     let spec = object.require("spec")?;
     let types = spec.texts_of("policyTypes")?;
+    if let Some(other) = types.iter().find(|it| !["Ingress", "Egress"].contains(*it)) {
+        let node = spec.get("policyTypes").unwrap_or_else(|| spec.clone());
+        return Err(node.error(format!("{}: `Ingress` and `Egress` are allowed", quote(other))));
+    }
     if spec.get("egress").is_some() || types.contains(&"Egress") {
         let note = "egress: what pods may call is not decided here";
         let place = spec.get("egress").unwrap_or_else(|| spec.clone()).place();
@@ -170,6 +183,9 @@ impl NetworkPolicyReading<'_> {
                     if one.identity != IdentityCondition::Anyone {
                         self.policies.worsen(row, Fidelity::Narrower, IDENTITY);
                     }
+                    if by_labels(peer)? {
+                        self.policies.worsen(row, Fidelity::Narrower, OF_FILES);
+                    }
                     if one.networks == NetworkCondition::Cluster {
                         self.policies.worsen(row, Fidelity::Narrower, CLUSTER);
                     }
@@ -199,19 +215,16 @@ impl NetworkPolicyReading<'_> {
         if let Some((_, message)) = peer.unknown(&["ipBlock", "namespaceSelector", "podSelector"]) {
             return Ok(Err(message));
         }
-        if peer.entries()?.iter().all(|(_, value)| value.value().is_null()) {
-            return Ok(Err("a peer without a field, which Kubernetes refuses".to_owned()));
+        if peer.entries()?.iter().all(|(_, node)| node.value().is_null()) {
+            return Err(peer.error("names nobody: `{}` is no peer, and all peers are no `from`"));
         }
         if let Some(block) = peer.get("ipBlock") {
-            let except = block.texts_of("except")?.into_iter().map(str::to_owned).collect();
-            let network = (block.text_of("cidr")?.to_owned(), except);
-            let networks = NetworkCondition::Listed(vec![network]);
-            return Ok(Ok(ClientCondition { identity: IdentityCondition::Anyone, networks }));
+            return addresses(peer, &block);
         }
         let namespaces = selector_of(peer, "namespaceSelector")?;
         let pods = selector_of(peer, "podSelector")?;
-        let namespace = match namespaces {
-            None => self.namespace.clone(),
+        let namespaces = match namespaces {
+            None => vec![self.namespace.clone()],
             Some(ReadSelector::Selector(selector)) => {
                 let all = ReadSelector::Selector(LabelSelector::default());
                 if selector == LabelSelector::default() && pods.as_ref().is_none_or(|it| *it == all)
@@ -220,41 +233,68 @@ impl NetworkPolicyReading<'_> {
                         (IdentityCondition::Verified, NetworkCondition::Cluster);
                     return Ok(Ok(ClientCondition { identity, networks }));
                 }
-                let name = selector.match_labels.get(NAMESPACE_NAME).map(ToString::to_string);
-                let alone =
-                    selector.match_labels.len() == 1 && selector.match_expressions.is_empty();
-                match name.filter(|_| alone) {
-                    Some(name) => name,
-                    None => {
-                        let note = format!(
-                            "namespaces are named by `{NAMESPACE_NAME}` alone: their other labels are not known"
-                        );
-                        return Ok(Err(note));
-                    }
+                let named = named_namespaces(&selector, NAMESPACE_NAME);
+                let names = named.unwrap_or_else(|| self.workloads.namespaces_with(&selector));
+                if names.is_empty() {
+                    let note = format!(
+                        "namespaces are named by `{NAMESPACE_NAME}`: no Namespace of the files has these labels"
+                    );
+                    return Ok(Err(note));
                 }
+                names
             }
             Some(ReadSelector::Unsayable(reason)) => return Ok(Err(reason)),
         };
         let mut named = NamedClients::default();
         match pods {
             Some(ReadSelector::Selector(selector)) if selector != LabelSelector::default() => {
-                let found =
-                    self.workloads.accounts(&namespace, |unit| selector.matches(&unit.labels));
-                let Some(accounts) = found else {
+                for namespace in &namespaces {
+                    let found =
+                        self.workloads.accounts(namespace, |unit| selector.matches(&unit.labels));
+                    named.accounts.extend(found.unwrap_or_default());
+                }
+                if named.accounts.is_empty() {
                     let note = "labels of pods: no ServiceAccount of the files is theirs alone";
                     return Ok(Err(note.to_owned()));
-                };
-                named.accounts = accounts;
+                }
             }
             Some(ReadSelector::Unsayable(reason)) => return Ok(Err(reason)),
             Some(ReadSelector::Selector(_)) | None => {
-                named.namespaces.insert(namespace);
+                named.namespaces.extend(namespaces);
             }
         }
         // The source means pods: an identity of theirs is admitted from the cluster's networks alone.
         let (identity, networks) = (IdentityCondition::Named(named), NetworkCondition::Cluster);
         Ok(Ok(ClientCondition { identity, networks }))
     }
+}
+
+/// The clients of a block of addresses.
+fn addresses(
+    peer: &SourceNode<'_>,
+    block: &SourceNode<'_>,
+) -> Result<Result<ClientCondition, String>, String> {
+    if peer.get("namespaceSelector").or_else(|| peer.get("podSelector")).is_some() {
+        return Err(block.error("stands alone in a peer, without selectors of pods"));
+    }
+    if let Some((_, message)) = block.unknown(&["cidr", "except"]) {
+        return Ok(Err(message));
+    }
+    let except = block.texts_of("except")?.into_iter().map(str::to_owned).collect();
+    let network = (block.text_of("cidr")?.to_owned(), except);
+    let networks = NetworkCondition::Listed(vec![network]);
+    Ok(Ok(ClientCondition { identity: IdentityCondition::Anyone, networks }))
+}
+
+/// True if a peer names namespaces by labels other than their name.
+fn by_labels(peer: &SourceNode<'_>) -> Result<bool, String> {
+    Ok(match selector_of(peer, "namespaceSelector")? {
+        Some(ReadSelector::Selector(selector)) => {
+            selector != LabelSelector::default()
+                && named_namespaces(&selector, NAMESPACE_NAME).is_none()
+        }
+        Some(ReadSelector::Unsayable(_)) | None => false,
+    })
 }
 
 fn selector_of(node: &SourceNode<'_>, key: &str) -> Result<Option<ReadSelector>, String> {
@@ -268,11 +308,27 @@ fn port(node: &SourceNode<'_>) -> Result<Result<PortChoice, String>, String> {
         return Ok(Err(message));
     }
     let protocol = node.get("protocol").map(|it| it.text()).transpose()?.unwrap_or("TCP");
-    if protocol != "TCP" {
-        return Ok(Err(format!("{} passes no sidecar", quote(protocol))));
+    match protocol {
+        "TCP" => {}
+        "UDP" | "SCTP" => return Ok(Err(format!("{} passes no sidecar", quote(protocol)))),
+        other => {
+            let message = format!("protocol {}: `TCP`, `UDP` and `SCTP` are allowed", quote(other));
+            return Err(node.error(message));
+        }
     }
-    let Some(first) = node.get("port") else { return Ok(Ok(PortChoice::Range(1, u16::MAX))) };
+    let end = node.get("endPort");
+    let Some(first) = node.get("port") else {
+        let Some(end) = end else { return Ok(Ok(PortChoice::Range(1, u16::MAX))) };
+        return Err(end.error("`port` is required beside it"));
+    };
     if let Some(name) = first.value().as_str() {
+        if !name.contains(|it: char| it.is_ascii_alphabetic()) {
+            let message = format!("{} is the name of no port: a number has no quotes", quote(name));
+            return Err(first.error(message));
+        }
+        if let Some(end) = end {
+            return Err(end.error("must be absent beside the name of a port"));
+        }
         return Ok(Ok(PortChoice::Name(name.to_owned())));
     }
     let number = |node: &SourceNode<'_>| {
@@ -281,6 +337,9 @@ fn port(node: &SourceNode<'_>) -> Result<Result<PortChoice, String>, String> {
         number.ok_or_else(|| node.error("a port from 1 to 65535 is expected"))
     };
     let first = number(&first)?;
-    let last = node.get("endPort").map(|it| number(&it)).transpose()?.unwrap_or(first);
+    let last = end.as_ref().map(number).transpose()?.unwrap_or(first);
+    if let Some(end) = end.filter(|_| last < first) {
+        return Err(end.error(format!("is below `port`, which is {first}")));
+    }
     Ok(Ok(PortChoice::Range(first, last)))
 }

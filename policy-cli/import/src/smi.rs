@@ -38,8 +38,8 @@ pub fn smi(files: &[ImportFile], namespace: Option<&str>) -> Result<Imported, Ve
     }
     if read.targets.is_empty() && errors.is_empty() {
         let allowed = "`kind: TrafficTarget` of access.smi-spec.io is imported";
-        let message = format!("has no TrafficTarget: {allowed}");
-        return Err(files.first().map(|file| file.error(&message)).into_iter().collect());
+        let message = format!("no TrafficTarget: {allowed}");
+        return Err(vec![ImportFile::nothing_read(files, &message)]);
     }
     note_unread(files, |object| smi_kind(object).is_some(), &mut policies);
     for target in &read.targets {

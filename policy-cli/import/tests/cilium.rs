@@ -101,6 +101,21 @@ fn pods_and_entities_of_cilium_are_identities_or_nobody() {
             [false, true, false],
         ),
         (
+            "{fromEndpoints: [{matchExpressions: \
+             [{key: 'k8s:io.kubernetes.pod.namespace', operator: In, values: [bank, dev]}]}]}",
+            [false, true, false],
+        ),
+        (
+            "{fromEndpoints: [{matchExpressions: \
+             [{key: 'k8s:io.kubernetes.pod.namespace', operator: Exists}]}]}",
+            [true, true, false],
+        ),
+        (
+            "{fromEndpoints: [{matchExpressions: \
+             [{key: io.kubernetes.pod.namespace, operator: NotIn, values: [bank]}]}]}",
+            [false, false, false],
+        ),
+        (
             "{fromEndpoints: [{matchLabels: {io.cilium.k8s.policy.serviceaccount: cart}}]}",
             [true, false, false],
         ),
@@ -121,6 +136,14 @@ fn pods_and_entities_of_cilium_are_identities_or_nobody() {
         let table = [("GET /", CART, cart), ("GET /", BANK, bank), ("GET /", STRANGER, stranger)];
         holds(&on_web(&format!("ingress: [{rule}]")), HTTP, &table);
     }
+}
+
+#[test]
+fn a_former_version_of_cilium_is_told_what_to_write() {
+    let former = on_web("ingress: [{}]").replace("cilium.io/v2", "cilium.io/v1");
+    let errors = import(&former, &[]).unwrap_err();
+    let [error] = &errors[..] else { panic!("{errors:?}") };
+    assert!(error.contains("version `cilium.io/v1` is not read, write `cilium.io/v2`"), "{error}");
 }
 
 #[test]

@@ -248,6 +248,26 @@ spec:
     assert_eq!(left_out(&found), [(6, "a", omitted), (7, "b", omitted), (8, "c", omitted)]);
 }
 
+/// One expression that no path can match took the whole import with it.
+#[test]
+fn an_expression_that_matches_no_path_is_left_out_alone() {
+    let text = "\
+apiVersion: linkerd.io/v1alpha2
+kind: ServiceProfile
+metadata: {name: web.shop.svc.cluster.local, namespace: shop}
+spec:
+  routes:
+  - {name: call, condition: {method: POST, pathRegex: 'com.example.User\\/Get'}}
+  - {name: number, condition: {method: GET, pathRegex: '/\\d+'}}
+";
+    let choice = GroupChoice { server: Some("web"), ..GroupChoice::default() };
+    let found = service_profiles(&file(text), &choice).unwrap();
+    assert_eq!(left_out(&found), [(6, "call", Fidelity::Omitted)]);
+    let note = found.rows.iter().find(|row| row.subject == "call").unwrap();
+    assert!(note.note.contains("matches no path: a path begins with `/`"), "{}", note.note);
+    assert!(found.yaml().contains(r"/\\d+") && !found.yaml().contains("User"), "{}", found.yaml());
+}
+
 #[test]
 fn what_no_group_says_is_left_out_with_its_line() {
     let text = "\

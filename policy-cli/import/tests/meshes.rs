@@ -374,9 +374,192 @@ fn a_part_of_a_rule_without_a_value_grants_nothing() {
     let both = format!("{open}\n---\n{}", authorization("empty", spec));
     let (denied, _) = world(istio, &both, WEB);
     holds(&denied, HTTP, &[("GET /", CART, false), ("GET /", STRANGER, false)]);
-    let policy = network_policy("{podSelector: {}, ingress: [{from: [{}]}]}");
-    let (world, _) = world(network_policies, &policy, WEB);
-    holds(&world, HTTP, &[("GET /", CART, false), ("GET /", STRANGER, false)]);
+}
+
+/// Fields at the wrong depth, and lists that a template left empty, were meant to narrow the rule.
+#[test]
+fn what_is_misplaced_or_empty_in_a_rule_of_istio_widens_nothing() {
+    const FROM: &str = "source: {namespaces: [shop]}";
+    for (spec, note) in [
+        (
+            format!("{{rules: [{{from: [{{{FROM}, to: [{{operation: {{paths: [/a]}}}}]}}]}}]}}"),
+            "`to` does not belong beside `source`",
+        ),
+        (
+            "{rules: [{to: [{operation: {methods: [GET]}, paths: [/a]}]}]}".to_owned(),
+            "`paths` does not belong beside `operation`",
+        ),
+        (format!("{{rules: [{{from: [{{{FROM}}}]}}], to: []}}"), "`to` is unknown"),
+        (
+            "{selectors: {matchLabels: {app: other}}, rules: [{}]}".to_owned(),
+            "`selectors` is unknown",
+        ),
+        ("{rules: [{from: []}]}".to_owned(), "`from` is an empty list, which Istio refuses"),
+        ("{rules: [{to: []}]}".to_owned(), "`to` is an empty list, which Istio refuses"),
+        ("{rules: [{from: [{source: {}}]}]}".to_owned(), "`source` is empty"),
+        ("{rules: [{to: [{operation: {}}]}]}".to_owned(), "`operation` is empty"),
+        (
+            "{rules: [{from: [{source: {principals: []}}]}]}".to_owned(),
+            "`principals` is an empty list",
+        ),
+        ("{rules: [{to: [{operation: {paths: []}}]}]}".to_owned(), "`paths` is an empty list"),
+    ] {
+        let (world, found) = world(istio, &authorization("odd", &spec), WEB);
+        holds(&world, HTTP, &[("GET /", CART, false), ("GET /", STRANGER, false)]);
+        assert!(found.rows.iter().any(|row| row.note.contains(note)), "{spec}: {:?}", found.rows);
+    }
+    for (spec, message) in [
+        ("{mtls: STRICT}", "spec.mtls: expected a mapping, found a string"),
+        ("{mtls: {modes: STRICT}}", "`modes` is unknown, did you mean `mode`?"),
+    ] {
+        let text = authorization("web", spec).replace("AuthorizationPolicy", "PeerAuthentication");
+        let errors = istio(&files(&[&text, WEB]), Some("shop")).unwrap_err();
+        assert!(errors[0].contains(message), "{errors:?}");
+    }
+}
+
+#[test]
+fn service_accounts_of_istio_are_those_of_the_policys_namespace_or_of_a_named_one() {
+    let rule = |source: &str, action: &str| {
+        let rules = format!("{{action: {action}, rules: [{{from: [{{source: {{{source}}}}}]}}]}}");
+        authorization("accounts", &rules)
+    };
+    for (source, cart, bank) in [
+        ("serviceAccounts: [cart]", true, false),
+        ("serviceAccounts: [bank/ledger, shop/other]", false, true),
+        ("serviceAccounts: ['*']", false, false),
+    ] {
+        let (world, _) = world(istio, &rule(source, "ALLOW"), WEB);
+        holds(
+            &world,
+            HTTP,
+            &[("GET /", CART, cart), ("GET /", BANK, bank), ("GET /", OFFICE, false)],
+        );
+    }
+    let (world, _) = world(istio, &rule("notServiceAccounts: [cart]", "DENY"), WEB);
+    holds(&world, HTTP, &[("GET /", CART, true), ("GET /", BANK, false), ("GET /", OFFICE, false)]);
+}
+
+/// One name among ten that cannot be said took the other nine with it.
+#[test]
+fn what_cannot_be_said_of_a_list_that_allows_is_left_out_alone() {
+    let rule = |source: &str, paths: &str, action: &str| {
+        let rule = format!(
+            "{{from: [{{source: {{principals: {source}}}}}], to: [{{operation: {{paths: {paths}}}}}]}}"
+        );
+        authorization("list", &format!("{{action: {action}, rules: [{rule}]}}"))
+    };
+    let principals = "['*/sa/cart', cluster.local/ns/bank/sa/ledger]";
+    let (world, found) = world(istio, &rule(principals, "[/a, /b*c]", "ALLOW"), WEB);
+    let table = [("GET /a", BANK, true), ("GET /bc", BANK, false), ("GET /a", CART, false)];
+    holds(&world, HTTP, &table);
+    let row =
+        found.rows.iter().find(|row| row.subject == "AuthorizationPolicy list rule 1").unwrap();
+    assert_eq!(row.fidelity, Fidelity::Narrower);
+    for note in ["`*/sa/cart` names nobody here", "the path `/b*c` has a form of its own"] {
+        assert!(row.note.contains(note), "{}", row.note);
+    }
+    let (world, _) = beside_open(&rule(principals, "[/a, /b*c]", "DENY"));
+    holds(
+        &world,
+        HTTP,
+        &[("GET /a", BANK, false), ("GET /bc", CART, false), ("GET /x", CART, false)],
+    );
+}
+
+#[test]
+fn a_port_that_no_container_declares_is_named() {
+    let text = authorization("port", "{rules: [{to: [{operation: {ports: ['8080', '7777']}}]}]}");
+    let note = "no container of its workloads declares the port 7777: it stays closed";
+    let (_, found) = world(istio, &text, WEB);
+    assert!(found.rows.iter().any(|row| row.note == note), "{:?}", found.rows);
+    let text = network_policy("{podSelector: {}, ingress: [{ports: [{port: web}, {port: 8080}]}]}");
+    let note = "no container of its workloads declares the port `web`: it stays closed";
+    let (_, found) = world(network_policies, &text, WEB);
+    assert!(found.rows.iter().any(|row| row.note == note), "{:?}", found.rows);
+}
+
+/// An API server refuses these, so that none is in force anywhere.
+#[test]
+fn network_policies_that_no_api_server_takes_are_errors() {
+    let peer = "podSelector: {}";
+    for (rest, message) in [
+        ("policyTypes: [ingress]".to_owned(), "`Ingress` and `Egress` are allowed"),
+        ("ingress: [{ports: [{port: 80, protocol: tcp}]}]".to_owned(), "protocol `tcp`: `TCP`,"),
+        ("ingress: [{ports: [{port: '8080'}]}]".to_owned(), "a number has no quotes"),
+        ("ingress: [{ports: [{endPort: 90}]}]".to_owned(), "endPort: `port` is required"),
+        ("ingress: [{ports: [{port: 90, endPort: 80}]}]".to_owned(), "is below `port`"),
+        ("ingress: [{ports: [{port: http, endPort: 80}]}]".to_owned(), "endPort: must be absent"),
+        ("ingress: [{from: [{}]}]".to_owned(), "names nobody"),
+        (
+            format!("ingress: [{{from: [{{{peer}, ipBlock: {{cidr: 192.0.2.0/24}}}}]}}]"),
+            "ipBlock: stands alone in a peer",
+        ),
+        (
+            "ingress: [{from: [{podSelector: web}]}]".to_owned(),
+            "expected a mapping, found a string",
+        ),
+    ] {
+        let text = network_policy(&format!("{{podSelector: {{}}, {rest}}}"));
+        let errors = network_policies(&files(&[&text, WEB]), Some("shop")).unwrap_err();
+        assert!(errors[0].contains(message), "{rest}: {errors:?}");
+    }
+}
+
+#[test]
+fn namespaces_are_named_by_expressions_as_well() {
+    let peer = |operator: &str| {
+        let expression = format!(
+            "{{key: kubernetes.io/metadata.name, operator: {operator}, values: [bank, dev]}}"
+        );
+        let spec = format!(
+            "{{podSelector: {{}}, ingress: [{{from: [{{namespaceSelector: {{matchExpressions: \
+             [{expression}]}}}}]}}]}}"
+        );
+        world(network_policies, &network_policy(&spec), WEB).0
+    };
+    holds(&peer("In"), HTTP, &[("GET /", BANK, true), ("GET /", CART, false)]);
+    holds(&peer("NotIn"), HTTP, &[("GET /", BANK, false), ("GET /", CART, false)]);
+}
+
+/// Labels of a Namespace count where the files have it; that a label is absent is not known of the cluster.
+#[test]
+fn namespaces_of_the_files_are_selected_by_their_labels() {
+    let peer = |selector: &str| {
+        let spec = format!(
+            "{{podSelector: {{}}, ingress: [{{from: [{{namespaceSelector: {selector}}}]}}]}}"
+        );
+        world(network_policies, &network_policy(&spec), WEB)
+    };
+    for (selector, cart) in [
+        ("{matchLabels: {team: web}}", true),
+        ("{matchExpressions: [{key: team, operator: Exists}]}", true),
+        ("{matchExpressions: [{key: other, operator: DoesNotExist}]}", false),
+        ("{matchLabels: {team: other}}", false),
+    ] {
+        let (world, found) = peer(selector);
+        holds(&world, HTTP, &[("GET /", CART, cart), ("GET /", BANK, false)]);
+        let note = "of the namespaces with these labels, those of the files alone";
+        assert_eq!(found.rows.iter().any(|row| row.note.contains(note)), cart, "{selector}");
+    }
+}
+
+#[test]
+fn files_without_the_policies_are_told_what_they_have() {
+    let old = "apiVersion: rbac.istio.io/v1alpha1\nkind: ServiceRole\nmetadata: {name: r}\n";
+    let errors = istio(&files(&[WEB, old]), Some("shop")).unwrap_err();
+    let [error] = &errors[..] else { panic!("{errors:?}") };
+    for part in ["no policy of Istio", "Pod (v1), ServiceRole (rbac.istio.io/v1alpha1)"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let former =
+        network_policy("{podSelector: {}}").replace("networking.k8s.io/v1", "extensions/v1beta1");
+    let errors = network_policies(&files(&[&former, WEB]), Some("shop")).unwrap_err();
+    let [error] = &errors[..] else { panic!("{errors:?}") };
+    assert!(error.contains("version `extensions/v1beta1` is not read, write"), "{error}");
+    let read = ImportFile::read("a.hcl", b"Kind = \"service-intentions\"\n").map(|_| ());
+    let message = "`a.hcl`: line 1: expected a mapping, found a string";
+    assert_eq!(read, Err(vec![message.to_owned()]));
 }
 
 fn network_policy(spec: &str) -> String {

@@ -21,7 +21,7 @@ enum ForeignEnforcer {
 }
 
 /// API groups, their kinds that restrict or route traffic, and who enforces them.
-const FOREIGN: [(&str, &[&str], ForeignEnforcer); 17] = [
+const FOREIGN: [(&str, &[&str], ForeignEnforcer); 18] = [
     (
         "security.istio.io",
         &["AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"],
@@ -80,6 +80,11 @@ const FOREIGN: [(&str, &[&str], ForeignEnforcer); 17] = [
         "networking.k8s.io",
         &["NetworkPolicy"],
         ForeignEnforcer::Network("the cluster's network plugin"),
+    ),
+    (
+        "gateway.networking.k8s.io",
+        &["TCPRoute", "TLSRoute", "UDPRoute"],
+        ForeignEnforcer::Gateway("a gateway that knows the kind"),
     ),
     (
         "gateway.envoyproxy.io",

@@ -3,6 +3,7 @@
 use super::locations::Locations;
 use crate::cluster::Scope;
 use crate::cluster::settings::CONTROL_PLANE;
+use crate::unread_templates::{remark, unread_templates};
 use policy_crds::annotation::OPAQUE_PORTS;
 use policy_crds::document::Document;
 use policy_crds::{FieldError, Part};
@@ -111,6 +112,9 @@ fn of_part(
             diagnostic(at, "", error, if is_read { Severity::Note } else { Severity::Warning })
         }));
     }
+    if scope.contains(of_namespace.unwrap_or("default")) {
+        found.extend(overlooked(at));
+    }
     for template in templates(&at.part.value) {
         let Template { pointer, namespace, .. } = &template;
         let Some(pod) = at.part.value.pointer(pointer) else { continue };
@@ -138,6 +142,46 @@ fn of_part(
             let warned = messages.warned.into_iter();
             found.extend(warned.map(|error| reported(error, Severity::Warning)));
         }
+    }
+    found
+}
+
+/// Diagnostics about what is not read here: annotations of a prefix that is nearly that of this mesh, and pod
+/// templates of other kinds.
+fn overlooked(at: &PodLocation<'_>) -> Vec<Diagnostic> {
+    let strange = strange_prefixes(&at.part.value).into_iter().map(|(place, name)| {
+        let message = "has no effect: annotations of this mesh begin with `portcullis.dev/`, and those that it \
+                       shares with Linkerd with `config.linkerd.io/`";
+        let field = format!("{place}[\"{name}\"]");
+        let error = FieldError { field, message: message.to_owned() };
+        diagnostic(at, "", error, Severity::Warning)
+    });
+    let mut found: Vec<Diagnostic> = strange.collect();
+    let unread = unread_templates(&at.part.value);
+    if let Some(first) = unread.first() {
+        let error = FieldError { field: first.clone(), message: remark(&unread) };
+        found.push(diagnostic(at, "", error, Severity::Note));
+    }
+    found
+}
+
+/// The annotations of a Namespace and of pods whose prefix looks like that of this mesh and is another, each with
+/// the path of its mapping.
+fn strange_prefixes(object: &Value) -> Vec<(String, String)> {
+    let is_namespace = object.get("kind").and_then(Value::as_str) == Some("Namespace");
+    let pointers = templates(object).into_iter().map(|template| template.pointer);
+    let pointers = pointers.chain(is_namespace.then(String::new));
+    let is_strange = |name: &&String| {
+        let prefix = name.split_once('/').map_or(name.as_str(), |(prefix, _)| prefix);
+        prefix.to_ascii_lowercase().contains("portcullis") && prefix != "portcullis.dev"
+    };
+    let mut found = Vec::new();
+    for pointer in pointers {
+        let pointer = format!("{pointer}/metadata/annotations");
+        let Some(Value::Object(annotations)) = object.pointer(&pointer) else { continue };
+        let place = pointer.trim_start_matches('/').replace('/', ".");
+        let strange = annotations.keys().filter(is_strange).cloned();
+        found.extend(strange.map(|name| (place.clone(), name)));
     }
     found
 }

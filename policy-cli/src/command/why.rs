@@ -13,8 +13,8 @@ use crate::inventory::Inventory;
 use crate::output::{self, Paint};
 use crate::tap::line::visible;
 use crate::why::{
-    ClientArgument, Explainer, FoundDecisions, InForceSource, LogDecisions, NetworkPolicyExtent,
-    NetworkPolicyList, PortArgument, Question, QuestionRequest, RecordedReport, WhyCase, WhyReport,
+    Explainer, FoundDecisions, InForceSource, LogDecisions, NetworkPolicyExtent, NetworkPolicyList,
+    PortArgument, Question, QuestionRequest, RecordedReport, WhyCase, WhyClient, WhyReport,
     ask_callers, ask_sidecars, by_id, latest, of_id, read_log,
 };
 use anyhow::{Context, bail};
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
 /// Answers a question about a client and a port.
 async fn question(
     args: &WhyArgs,
-    from: ClientArgument,
+    from: WhyClient,
     to: &PortArgument,
     request: Option<QuestionRequest>,
 ) -> anyhow::Result<ExitCode> {
@@ -98,9 +98,10 @@ fn print_problem(problem: &str) {
 async fn answer(
     args: &WhyArgs,
     inventory: &Inventory,
-    (from, to, request): (ClientArgument, &PortArgument, Option<QuestionRequest>),
+    (from, to, request): (WhyClient, &PortArgument, Option<QuestionRequest>),
     network_policies: &NetworkPolicyList,
 ) -> anyhow::Result<()> {
+    let from = from.found(inventory).await?;
     let target = to.find(inventory).await?;
     let words = request.as_ref().map(|request| format!("{} {}", request.method, request.target));
     let request = request.map(|request| QuestionRequest {

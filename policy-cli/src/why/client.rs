@@ -1,7 +1,12 @@
 //! The client of a question, as people name it.
 
+use super::target::pod;
+use crate::authz::select::{WorkloadSelection, WorkloadTarget, pods};
+use crate::inventory::Inventory;
+use anyhow::bail;
 use policy_core::Identity;
 use policy_engine::ControllerConfig;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -69,9 +74,86 @@ impl FromStr for ClientArgument {
                 Ok(Self::Identity(Identity::Dns(name.to_ascii_lowercase().into())))
             }
             _ => Err(format!(
-                "`{text}` is no client: sa/NAMESPACE/NAME, an identity as certificates carry it, or an \
-                 address"
+                "`{text}` is no client: sa/NAMESPACE/NAME, a workload such as deploy/NAME, an identity as \
+                 certificates carry it, or an address"
             )),
+        }
+    }
+}
+
+/// The client of `--from`: as above, by the short name that answers print, or a workload with the ServiceAccount of
+/// its pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WhyClient {
+    /// A client.
+    Client(ClientArgument),
+    /// A workload, with its text.
+    Workload(WorkloadTarget, String),
+}
+
+impl FromStr for WhyClient {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = match text.parse::<ClientArgument>() {
+            Ok(ClientArgument::Identity(Identity::Dns(name))) => {
+                return Ok(Self::Client(match name.split('.').collect::<Vec<_>>()[..] {
+                    // Answers print the identity of an account so. No identity of a mesh is that short.
+                    [name, namespace] if !name.is_empty() && !namespace.is_empty() => {
+                        ClientArgument::Account(namespace.to_owned(), name.to_owned())
+                    }
+                    _ => ClientArgument::Identity(Identity::Dns(name)),
+                }));
+            }
+            Ok(client) => return Ok(Self::Client(client)),
+            Err(error) => error,
+        };
+        let parts: Vec<&str> = text.split('/').collect();
+        let target = text.parse::<WorkloadTarget>();
+        match (parts.as_slice(), target) {
+            ([_, _], Ok(target @ (WorkloadTarget::Workload(..) | WorkloadTarget::Other(..)))) => {
+                Ok(Self::Workload(target, text.to_owned()))
+            }
+            _ => match text.split(':').collect::<Vec<_>>()[..] {
+                ["system", "serviceaccount", namespace, name] => {
+                    Err(format!("{error}; is it sa/{namespace}/{name}?"))
+                }
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+impl WhyClient {
+    /// The client, by the ServiceAccount of a workload's pods.
+    ///
+    /// # Errors
+    /// There is no such workload, or its pods have several ServiceAccounts.
+    pub(crate) async fn found(self, inventory: &Inventory) -> anyhow::Result<ClientArgument> {
+        let (target, text) = match self {
+            Self::Client(client) => return Ok(client),
+            Self::Workload(target, text) => (target, text),
+        };
+        let workloads = match (pods(inventory, &target).await, text.split_once('/')) {
+            (Ok(WorkloadSelection::These(workloads)), _) => workloads,
+            (Ok(WorkloadSelection::All), _) => bail!("`{text}` names no workload"),
+            // The word may be a namespace.
+            (Err(error), Some((namespace, name)))
+                if matches!(target, WorkloadTarget::Other(..)) =>
+            {
+                bail!("{error}; or is it sa/{namespace}/{name}?")
+            }
+            (Err(error), _) => return Err(error),
+        };
+        let account = |key| {
+            let pod = pod(inventory, key)?;
+            Some((key.namespace.to_string(), pod.service_account.to_string()))
+        };
+        let accounts: BTreeSet<(String, String)> = workloads.iter().filter_map(account).collect();
+        let mut accounts = accounts.into_iter();
+        match (accounts.next(), accounts.next()) {
+            (Some((namespace, name)), None) => Ok(ClientArgument::Account(namespace, name)),
+            _ => bail!("`{text}` is not of one ServiceAccount: name one as sa/NAMESPACE/NAME"),
         }
     }
 }
@@ -96,6 +178,27 @@ mod tests {
         let all = config.service_account_identity("shop", "*").to_string();
         for pattern in ["*", "*.example", "sa/shop/*", "sa/*/cart", "spiffe://a/*", &all] {
             assert!(pattern.parse::<ClientArgument>().is_err(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn the_short_name_that_answers_print_is_the_account() {
+        let read = |text: &str| text.parse::<WhyClient>();
+        let account = ClientArgument::Account("shop".to_owned(), "cart".to_owned());
+        assert_eq!(read("cart.shop"), Ok(WhyClient::Client(account.clone())));
+        assert_eq!(read("sa/shop/cart"), Ok(WhyClient::Client(account)));
+        let other = ClientArgument::Identity(Identity::Dns("a.b.example".into()));
+        assert_eq!(read("a.b.example"), Ok(WhyClient::Client(other)));
+        for workload in ["deploy/cart", "cronjob/nightly", "statefulset.apps/db"] {
+            assert!(matches!(read(workload), Ok(WhyClient::Workload(..))), "{workload}");
+        }
+        for (wrong, hint) in [
+            ("system:serviceaccount:shop:cart", "is it sa/shop/cart?"),
+            ("cart", "sa/NAMESPACE/NAME"),
+            ("deploy/shop/cart", "sa/NAMESPACE/NAME"),
+        ] {
+            let error = read(wrong).unwrap_err();
+            assert!(error.contains(hint), "{error}");
         }
     }
 

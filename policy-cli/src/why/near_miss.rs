@@ -1,8 +1,9 @@
 //! Grants that the client misses, with the condition that fails.
 
 use super::cause::{CauseFinder, FAR, Ranked};
+use super::judge::JudgedClient;
 use policy_core::explain::GrantEvaluation;
-use policy_core::{IdentityMatch, Predicate, Requirement, Source};
+use policy_core::{Condition, IdentityMatch, Predicate, Requirement, Source};
 use policy_crds::principal;
 use policy_engine::findings::{Finding, FindingKind};
 
@@ -13,6 +14,10 @@ impl CauseFinder<'_> {
         let Some(condition) = &failed.condition else {
             let summary = format!("{} holds for nobody", grant.source);
             return Some((FAR, self.by_source(&grant.source, summary)));
+        };
+        let (condition, client) = match self.identity_beside(grant, &condition.test) {
+            Some(own) => (own, self.identity_text()),
+            None => (condition, failed.client.clone()),
         };
         let through = match condition.source == grant.source {
             true => String::new(),
@@ -29,7 +34,7 @@ impl CauseFinder<'_> {
             "{} asks for {}{through}; the client has {}{hint}",
             grant.source,
             condition_words(&condition.test),
-            self.client_value(&condition.test, &failed.client)
+            self.client_value(&condition.test, &client)
         );
         let known = self.finding_about(&[&grant.source, &condition.source]).filter(|_| is_identity);
         if let Some(finding) = known {
@@ -61,19 +66,50 @@ impl CauseFinder<'_> {
         }
     }
 
+    /// The condition on identities that the client misses too, where the one on addresses fails by an address
+    /// that is assumed. What is known of the client comes first.
+    fn identity_beside(&self, grant: &GrantEvaluation, failed: &Predicate) -> Option<&Condition> {
+        let JudgedClient { stated, identity, .. } = &self.judged.client;
+        let assumed = matches!(failed, Predicate::Network(_)) && !stated;
+        if !assumed || grant.failures < 2 {
+            return None;
+        }
+        let fails = |condition: &&Condition| match (&condition.test, identity) {
+            (Predicate::Identity(names), Some(own)) => !names.iter().any(|name| name.admits(own)),
+            (Predicate::Identity(_) | Predicate::MeshTls, None) => true,
+            (
+                Predicate::Network(_)
+                | Predicate::MeshTls
+                | Predicate::TlsPassthrough
+                | Predicate::Segment(_),
+                _,
+            ) => false,
+        };
+        self.conditions(grant).iter().find(fails)
+    }
+
+    /// The identity of the client, or that it has none.
+    fn identity_text(&self) -> String {
+        let identity = self.judged.client.identity.as_ref();
+        identity.map_or_else(|| "no mesh TLS".to_owned(), |identity| identity.as_str().to_owned())
+    }
+
     /// Number of conditions of a grant that a default policy does not make.
     fn conditions_of(&self, grant: &GrantEvaluation) -> usize {
-        if matches!(grant.source, Source::Default(_)) {
-            return 1;
+        match grant.source {
+            Source::Default(_) => 1,
+            Source::Object(_) => self.conditions(grant).len(),
         }
+    }
+
+    fn conditions(&self, grant: &GrantEvaluation) -> &[Condition] {
         let policy = &self.judged.policy;
         let of_routes = policy.routes.routes.iter().flat_map(|route| route.authorizations.iter());
         let mut all = policy.authorizations.iter().chain(of_routes);
-        let own = all.find(|own| own.source == grant.source);
-        own.map_or(0, |own| match &own.requirement {
-            Requirement::Nothing => 0,
-            Requirement::All(conditions) => conditions.len(),
-        })
+        match all.find(|own| own.source == grant.source).map(|own| &own.requirement) {
+            Some(Requirement::All(conditions)) => conditions,
+            Some(Requirement::Nothing) | None => &[],
+        }
     }
 
     /// A remark where a name differs from the client's in its namespace or trust domain alone.

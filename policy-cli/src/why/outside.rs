@@ -280,10 +280,12 @@ fn passage(
             true => format!("port {INBOUND_PORT}, which opaque connections of the mesh take,"),
             false => format!("port {port}"),
         };
-        let words = format!(
-            "NetworkPolicy {names} leaves {by} out of what {} {verb}: the connection never arrives",
-            end.meta.key
-        );
+        let who = match selecting.len() {
+            1 => format!("NetworkPolicy {names} leaves"),
+            _ => format!("NetworkPolicies {names} leave"),
+        };
+        let words =
+            format!("{who} {by} out of what {} {verb}: the connection never arrives", end.meta.key);
         return Passage::Forbidden(of_policy(inventory, &selecting, words));
     }
     not_known.map_or(Passage::Admitted, Passage::NotKnown)

@@ -17,8 +17,8 @@ use std::str::FromStr;
 pub(crate) struct PortArgument {
     /// The text before the port.
     name: String,
-    /// The port.
-    pub(crate) port: NonZeroU16,
+    /// The port, by number or name.
+    port: PortRef,
 }
 
 impl FromStr for PortArgument {
@@ -32,7 +32,11 @@ impl FromStr for PortArgument {
             )
         };
         let (name, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-        let port = port.parse().map_err(|_| wrong())?;
+        let port = match port.parse::<NonZeroU16>() {
+            Ok(number) => PortRef::Number(number),
+            Err(_) if is_port_name(port) => PortRef::Name(port.into()),
+            Err(_) => return Err(wrong()),
+        };
         let parts: Vec<&str> = name.split('/').collect();
         if parts.len() > 2 || parts.iter().any(|part| part.is_empty()) {
             return Err(wrong());
@@ -43,7 +47,7 @@ impl FromStr for PortArgument {
 
 impl fmt::Display for PortArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.name, self.port)
+        write!(f, "{}:{}", self.name, shown(&self.port))
     }
 }
 
@@ -63,7 +67,6 @@ impl PortArgument {
     /// # Errors
     /// There is none, with the nearest names; or it is not known, because pods may not be listed.
     pub(crate) async fn find(&self, inventory: &Inventory) -> anyhow::Result<TargetPort> {
-        let port = self.port;
         let (namespace, pod) = match self.name.split_once('/') {
             None => (None, self.name.as_str()),
             Some((word, name)) => {
@@ -87,12 +90,12 @@ impl PortArgument {
             None => inventory.scope.contains(&key.namespace),
         };
         let all = || inventory.compiled.workloads.keys().filter(in_scope);
-        let workloads: BTreeMap<WorkloadKey, NonZeroU16> =
-            all().filter(|key| *key.name == *pod).map(|key| (key.clone(), port)).collect();
-        if workloads.is_empty() {
+        let found: BTreeSet<WorkloadKey> = all().filter(|key| *key.name == *pod).cloned().collect();
+        if found.is_empty() {
             let known: Vec<&str> = all().map(|key| &*key.name).collect();
             bail!("{}", missing(inventory, &self.name, nearest(pod, &known)));
         }
+        let workloads = self.of_pods(inventory, found)?;
         Ok(TargetPort { workloads, host: None, remark: None })
     }
 
@@ -118,25 +121,78 @@ impl PortArgument {
             WorkloadSelection::All => bail!("`{}` names no workload", self.name),
         };
         let WorkloadTarget::Service(service) = &target else {
-            let workloads = workloads.into_iter().map(|key| (key, self.port)).collect();
+            let workloads = self.of_pods(inventory, workloads)?;
             return Ok(TargetPort { workloads, host: None, remark: None });
         };
         let namespace = workloads.first().map(|key| key.namespace.to_string()).unwrap_or_default();
         let host = Some(format!("{service}.{namespace}"));
-        let ports = workloads.into_iter().map(|key| {
-            let port = container_port(inventory, service, self.port, &key).unwrap_or(self.port);
-            (key, port)
-        });
-        let workloads: BTreeMap<WorkloadKey, NonZeroU16> = ports.collect();
+        let mut ports = BTreeMap::new();
+        let mut rest = BTreeSet::new();
+        for key in workloads {
+            match container_port(inventory, service, &self.port, &key) {
+                Some(port) => drop(ports.insert(key, port)),
+                None => drop(rest.insert(key)),
+            }
+        }
+        ports.extend(self.of_pods(inventory, rest)?);
+        let is_other = |port: &&NonZeroU16| PortRef::Number(**port) != self.port;
         let others: BTreeSet<u16> =
-            workloads.values().filter(|port| **port != self.port).map(|port| port.get()).collect();
+            ports.values().filter(is_other).map(|port| port.get()).collect();
         let others: Vec<String> = others.iter().map(u16::to_string).collect();
         let remark = (!others.is_empty()).then(|| {
-            let others = others.join(" or ");
-            format!("port {} of Service {service} is port {others} of its pods", self.port)
+            let (others, port) = (others.join(" or "), &self.port);
+            format!("port {} of Service {service} is port {others} of its pods", shown(port))
         });
-        Ok(TargetPort { workloads, host, remark })
+        Ok(TargetPort { workloads: ports, host, remark })
     }
+
+    /// The port of each of these workloads.
+    ///
+    /// # Errors
+    /// None of them declares a port of the name.
+    fn of_pods(
+        &self,
+        inventory: &Inventory,
+        workloads: BTreeSet<WorkloadKey>,
+    ) -> anyhow::Result<BTreeMap<WorkloadKey, NonZeroU16>> {
+        let name = match &self.port {
+            PortRef::Number(number) => {
+                return Ok(workloads.into_iter().map(|key| (key, *number)).collect());
+            }
+            PortRef::Name(name) => name,
+        };
+        let (mut found, mut known) = (BTreeMap::new(), BTreeSet::new());
+        let any = !workloads.is_empty();
+        for key in workloads {
+            let ports = container_ports(inventory, &key);
+            known.extend(ports.iter().filter_map(|port| port.name.clone()));
+            let port = ports.iter().find(|port| port.name.as_ref() == Some(name));
+            found.extend(port.map(|port| (key, port.number)));
+        }
+        if found.is_empty() && any {
+            let known: Vec<&str> = known.iter().map(|name| &**name).collect();
+            let known = match known.is_empty() {
+                true => "none of its ports has a name".to_owned(),
+                false => format!("its ports are called {}", known.join(", ")),
+            };
+            bail!("`{}` has no port of the name `{name}`: {known}", self.name);
+        }
+        Ok(found)
+    }
+}
+
+/// The text of a port.
+fn shown(port: &PortRef) -> String {
+    match port {
+        PortRef::Number(number) => number.to_string(),
+        PortRef::Name(name) => name.to_string(),
+    }
+}
+
+/// True if a text may be the name of a port.
+fn is_port_name(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    text.len() <= 15 && text.chars().all(is_part) && text.contains(|c: char| c.is_ascii_lowercase())
 }
 
 fn is_any_namespace(inventory: &Inventory, word: &str) -> bool {
@@ -163,13 +219,17 @@ fn missing(inventory: &Inventory, name: &str, near: Option<&str>) -> String {
 fn container_port(
     inventory: &Inventory,
     service: &str,
-    port: NonZeroU16,
+    port: &PortRef,
     workload: &WorkloadKey,
 ) -> Option<NonZeroU16> {
+    let is_it = |declared: &&ServicePort| match port {
+        PortRef::Number(number) => declared.port == *number,
+        PortRef::Name(name) => declared.name == *name,
+    };
     services(inventory)
         .filter(|(key, _)| *key.name == *service && key.namespace == workload.namespace)
         .flat_map(|(_, ports)| ports)
-        .find(|declared| declared.port == port)
+        .find(is_it)
         .and_then(|declared| leads_to(inventory, declared, workload))
 }
 
@@ -270,13 +330,21 @@ mod tests {
 
     #[test]
     fn a_port_of_a_workload_is_read_strictly() {
-        for good in ["deploy/web:8080", "shop/web-0:8080", "web-0:1", "svc/web:80"] {
+        for good in ["deploy/web:8080", "shop/web-0:8080", "web-0:1", "svc/web:80", "web:http"] {
             let read: PortArgument = good.parse().unwrap();
             assert_eq!(read.to_string(), good);
         }
-        for wrong in
-            ["web", "web:0", "web:http", "a/b/c:1", "/web:1", "deploy/:1", ":1", "web:70000"]
-        {
+        for wrong in [
+            "web",
+            "web:0",
+            "web:HTTP",
+            "web:8080-",
+            "a/b/c:1",
+            "/web:1",
+            "deploy/:1",
+            ":1",
+            "web:70000",
+        ] {
             assert!(wrong.parse::<PortArgument>().is_err(), "{wrong}");
         }
     }

@@ -326,3 +326,31 @@ fn without_a_cluster_the_outbound_half_is_off_unless_a_value_says_so() {
     let strict = flags("injector.defaults.outbound=mesh-only", &[]);
     assert_eq!(strict, [format!("- \"{flag}mesh-only\"")]);
 }
+
+/// Kustomize and others refuse a manifest with a key that is written twice.
+#[test]
+fn a_key_that_the_chart_writes_itself_is_written_once() {
+    let Some(helm) = helm() else { return };
+    let name = "app\\.kubernetes\\.io/name=other";
+    let rendered = |settings: &[String]| {
+        let set = settings.iter().flat_map(|setting| ["--set-string", setting]);
+        succeeded(&helm.template(&set.collect::<Vec<_>>()).unwrap()).unwrap()
+    };
+    let text = rendered(&[
+        "controller.nodeSelector.kubernetes\\.io/os=linux,controller.nodeSelector.disk=ssd"
+            .to_owned(),
+        format!("controller.podLabels.{name},issuer.podLabels.{name},extraLabels.{name}"),
+        "extraLabels.team=a,controller.podLabels.team=b,controller.podLabels.tier=c".to_owned(),
+        "controller.podAnnotations.linkerd\\.io/inject=enabled".to_owned(),
+    ]);
+    for document in policy_crds::document::read(&text) {
+        assert_eq!(document.value.as_ref().err(), None);
+        let selected = document.value.as_ref().unwrap()["spec"]["selector"]["matchLabels"].clone();
+        let labels = document.value.unwrap()["spec"]["template"]["metadata"]["labels"].clone();
+        for (label, value) in selected.as_object().into_iter().flatten() {
+            assert!(labels.is_null() || labels[label] == *value, "{label}: {labels}");
+        }
+    }
+    assert!(text.contains("disk: ssd") && text.contains("tier: c"));
+    assert!(!text.contains("linkerd.io/inject: enabled"), "the control plane guards itself");
+}

@@ -139,12 +139,12 @@ impl<'a> CiliumPeers<'a> {
         &self,
         peer: &SourceNode<'_>,
     ) -> Result<Result<Vec<ClientCondition>, String>, String> {
-        let CiliumSelector { namespace, labels, account } = match selector(peer, self.namespace)? {
+        let CiliumSelector { namespaces, labels, account } = match selector(peer, self.namespace)? {
             Ok(selector) => selector,
             Err(reason) => return Ok(Err(reason)),
         };
         let everybody = labels == LabelSelector::default();
-        let Some(namespace) = namespace else {
+        let Some(namespaces) = namespaces else {
             let all = everybody && account.is_none();
             let note = "labels of pods of every namespace: no ServiceAccount is theirs alone";
             let found = vec![pods(IdentityCondition::Verified)];
@@ -153,23 +153,25 @@ impl<'a> CiliumPeers<'a> {
         let mut named = NamedClients::default();
         match (account, everybody) {
             (Some(account), true) => {
-                named.accounts.insert((namespace, account));
+                let of = |namespace| (namespace, account.clone());
+                named.accounts.extend(namespaces.into_iter().map(of));
             }
             (Some(_), false) => {
                 let note = "a ServiceAccount and labels of pods: not all of its pods are meant";
                 return Ok(Err(note.to_owned()));
             }
             (None, true) => {
-                named.namespaces.insert(namespace);
+                named.namespaces.extend(namespaces);
             }
             (None, false) => {
-                let found =
-                    self.workloads.accounts(&namespace, |unit| labels.matches(&unit.labels));
-                let Some(accounts) = found else {
+                let of = |namespace: &String| {
+                    self.workloads.accounts(namespace, |unit| labels.matches(&unit.labels))
+                };
+                named.accounts.extend(namespaces.iter().filter_map(of).flatten());
+                if named.accounts.is_empty() {
                     let note = "labels of pods: no ServiceAccount of the files is theirs alone";
                     return Ok(Err(note.to_owned()));
-                };
-                named.accounts = accounts;
+                }
             }
         }
         Ok(Ok(vec![pods(IdentityCondition::Named(named))]))

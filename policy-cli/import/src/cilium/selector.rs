@@ -2,7 +2,7 @@
 
 use crate::file::SourceNode;
 use crate::label_selector::{ReadSelector, label_selector};
-use policy_crds::{LabelSelector, quote};
+use policy_crds::{LabelSelector, Operator, quote};
 use std::sync::Arc;
 
 const NAMESPACE: &str = "io.kubernetes.pod.namespace";
@@ -11,8 +11,8 @@ const ACCOUNT: &str = "io.cilium.k8s.policy.serviceaccount";
 /// Endpoints: pods of a namespace, or of all, with these labels and this ServiceAccount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CiliumSelector {
-    /// The namespace; absent: each.
-    pub(super) namespace: Option<String>,
+    /// The namespaces; absent: each.
+    pub(super) namespaces: Option<Vec<String>>,
     /// The labels.
     pub(super) labels: LabelSelector,
     /// The ServiceAccount; absent: any.
@@ -33,14 +33,16 @@ pub(super) fn selector(
         ReadSelector::Unsayable(reason) => return Ok(Err(reason)),
     };
     let mut found = CiliumSelector {
-        namespace: own.map(str::to_owned),
+        namespaces: own.map(|own| vec![own.to_owned()]),
         labels: LabelSelector::default(),
         account: None,
     };
+    let names_namespace =
+        read.match_labels.keys().any(|key| plain(key).is_ok_and(|it| &*it == NAMESPACE));
     for (key, value) in read.match_labels {
         let value_text = value.to_string();
         match plain(&key) {
-            Ok(key) if &*key == NAMESPACE => found.namespace = Some(value_text),
+            Ok(key) if &*key == NAMESPACE => found.namespaces = Some(vec![value_text]),
             Ok(key) if &*key == ACCOUNT => found.account = Some(value_text),
             Ok(key) if is_special(&key) => return Ok(Err(unsayable(&key))),
             Ok(key) => {
@@ -52,8 +54,17 @@ pub(super) fn selector(
             Err(reason) => return Ok(Err(reason)),
         }
     }
+    let mut named_before = names_namespace;
     for mut expression in read.match_expressions {
         match plain(&expression.key) {
+            Ok(key) if &*key == NAMESPACE => {
+                match namespaces(&expression.operator) {
+                    Some(of_it) if !named_before => found.namespaces = of_it,
+                    Some(_) | None => return Ok(Err(unsayable(&key))),
+                }
+                named_before = true;
+                continue;
+            }
             Ok(key) if is_special(&key) => return Ok(Err(unsayable(&key))),
             Ok(key) => expression.key = key,
             Err(reason) => return Ok(Err(reason)),
@@ -61,6 +72,15 @@ pub(super) fn selector(
         found.labels.match_expressions.push(expression);
     }
     Ok(Ok(found))
+}
+
+/// The namespaces of a condition on the label with their name: some, or each. `None`: it cannot be said.
+fn namespaces(operator: &Operator) -> Option<Option<Vec<String>>> {
+    match operator {
+        Operator::In(values) => Some(Some(values.iter().map(ToString::to_string).collect())),
+        Operator::Exists => Some(None),
+        Operator::NotIn(_) | Operator::DoesNotExist => None,
+    }
 }
 
 /// True if a label is none of a pod but one that Cilium adds.

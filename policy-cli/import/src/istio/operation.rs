@@ -24,16 +24,19 @@ pub(super) enum RuleEffect {
     Deny,
 }
 
-/// The ports and requests of an operation; or why they cannot be said.
+/// The ports and requests of an operation; or why they cannot be said. Of what is allowed, paths that cannot be said
+/// are left out beside others, with the reason in `left_out`.
 ///
 /// # Errors
 /// It has another form than its definition says.
 pub(super) fn operation(
     node: &SourceNode<'_>,
     effect: RuleEffect,
+    left_out: &mut Vec<String>,
 ) -> Result<Result<IstioOperation, String>, String> {
     node.entries()?;
-    if let Some(message) = node.untranslated(FIELDS, OTHERS) {
+    let fault = node.untranslated(FIELDS, OTHERS).or_else(|| node.empty_list(FIELDS));
+    if let Some(message) = fault {
         return Ok(Err(message));
     }
     if !node.has_any(FIELDS)? {
@@ -51,13 +54,10 @@ pub(super) fn operation(
         Ok(hosts) => hosts,
         Err(reason) => return Ok(Err(reason)),
     };
-    let mut paths = Vec::new();
-    for text in node.texts_of("paths")? {
-        match path(text, effect) {
-            Some(path) => paths.push(path),
-            None => return Ok(Err(format!("the path {} has a form of its own", quote(text)))),
-        }
-    }
+    let mut paths = match paths(&node.texts_of("paths")?, effect, left_out) {
+        Ok(paths) => paths,
+        Err(reason) => return Ok(Err(reason)),
+    };
     let methods = node.texts_of("methods")?;
     if let Some(wild) = methods.iter().find(|it| it.contains('*') && **it != "*") {
         return Ok(Err(format!("the method {} is a pattern", quote(wild))));
@@ -105,6 +105,30 @@ fn hosts(texts: &[&str]) -> Result<Option<BTreeSet<String>>, String> {
         hosts.insert(host.to_ascii_lowercase());
     }
     Ok(Some(hosts))
+}
+
+/// The conditions of paths, one of which is enough. Those that cannot be said are left out of what is allowed, beside
+/// others.
+fn paths(
+    texts: &[&str],
+    effect: RuleEffect,
+    left_out: &mut Vec<String>,
+) -> Result<Vec<PathCondition>, String> {
+    let mut paths = Vec::new();
+    let mut unsayable = Vec::new();
+    for text in texts {
+        match path(text, effect) {
+            Some(path) => paths.push(path),
+            None => unsayable.push(format!("the path {} has a form of its own", quote(text))),
+        }
+    }
+    match unsayable.first() {
+        Some(first) if paths.is_empty() || effect == RuleEffect::Deny => Err(first.clone()),
+        Some(_) | None => {
+            left_out.extend(unsayable);
+            Ok(paths)
+        }
+    }
 }
 
 /// The condition of a path: a text, one with `*` at its beginning or end, or a template.

@@ -55,7 +55,12 @@ pub(super) fn read(
 
 /// True if a mode is `STRICT`. One that is not known is.
 fn is_strict(node: Option<&SourceNode<'_>>) -> Result<bool, String> {
-    let Some(mode) = node.and_then(|node| node.get("mode")) else { return Ok(false) };
+    let Some(node) = node else { return Ok(false) };
+    node.entries()?;
+    if let Some((_, message)) = node.unknown(&["mode"]) {
+        return Err(node.error(message));
+    }
+    let Some(mode) = node.get("mode") else { return Ok(false) };
     match mode.text()? {
         "STRICT" => Ok(true),
         "PERMISSIVE" | "DISABLE" | "UNSET" => Ok(false),

@@ -66,9 +66,21 @@ pub(super) fn read(
     }
 }
 
-/// The sources of a rule, one of which is enough: each a node, or none where anybody is meant.
-fn parts<'a>(rule: &SourceNode<'a>, list: &str, part: &str) -> Result<Vec<SourceNode<'a>>, String> {
-    rule.list_of(list)?.iter().map(|node| node.require(part)).collect()
+/// A part of a rule; or why it cannot be said.
+type RulePart<'a> = Result<SourceNode<'a>, String>;
+
+/// The sources or operations of a rule, one of which is enough. What stands beside one, as by a wrong
+/// indentation, may have been meant to narrow it.
+fn parts<'a>(rule: &SourceNode<'a>, list: &str, part: &str) -> Result<Vec<RulePart<'a>>, String> {
+    let read = |node: &SourceNode<'a>| {
+        let found = node.require(part)?;
+        Ok(match node.unknown(&[part]) {
+            Some((other, _)) => Err(format!("`{}` does not belong beside `{part}`", other.key())),
+            None if found.entries()?.is_empty() => Err(format!("`{part}` is empty")),
+            None => Ok(found),
+        })
+    };
+    rule.list_of(list)?.iter().map(read).collect()
 }
 
 /// Adds the grants of a rule; or the reason why there is none.
@@ -82,20 +94,30 @@ fn allow(
     if let Some(message) = rule.untranslated(&["from", "to"], &["when"]) {
         return Ok(Err(message));
     }
+    if let Some(message) = rule.empty_list(&["from", "to"]) {
+        return Ok(Err(format!("{message}, which Istio refuses")));
+    }
+    let mut left_out = Vec::new();
     let mut senders = Vec::new();
     for source in parts(rule, "from", "source")? {
-        match clients(&source, &policy.trust_domain)? {
+        match source
+            .map_or_else(|reason| Ok(Err(reason)), |it| clients(&it, policy, Some(&mut left_out)))?
+        {
             Ok(clients) => senders.push(clients),
             Err(reason) => lost(policies, row, &reason),
         }
     }
     let mut operations: Vec<IstioOperation> = Vec::new();
     for node in parts(rule, "to", "operation")? {
-        match operation(&node, RuleEffect::Allow)? {
+        match node.map_or_else(
+            |reason| Ok(Err(reason)),
+            |it| operation(&it, RuleEffect::Allow, &mut left_out),
+        )? {
             Ok(found) => operations.push(found),
             Err(reason) => lost(policies, row, &reason),
         }
     }
+    left_out.iter().for_each(|reason| lost(policies, row, reason));
     // Without a list anybody may send anything; a list that cannot be said is none.
     if rule.list_of("from")?.is_empty() {
         senders.push(ClientCondition::anyone());
@@ -157,20 +179,26 @@ fn deny(
     }
     let mut senders = Vec::new();
     for source in parts(rule, "from", "source")? {
-        senders.push(match denied(&source, &policy.trust_domain)? {
-            Ok(clients) => clients,
-            Err(reason) => {
-                lost(policies, row, &format!("{reason}: denied from everybody"));
-                DeniedClients::All
-            }
-        });
+        senders.push(
+            match source.map_or_else(|reason| Ok(Err(reason)), |it| denied(&it, policy))? {
+                Ok(clients) => clients,
+                Err(reason) => {
+                    lost(policies, row, &format!("{reason}: denied from everybody"));
+                    DeniedClients::All
+                }
+            },
+        );
     }
     if senders.is_empty() {
         senders.push(DeniedClients::All);
     }
     let mut operations: Vec<IstioOperation> = Vec::new();
     for node in parts(rule, "to", "operation")? {
-        operations.push(match operation(&node, RuleEffect::Deny)? {
+        let read = node.map_or_else(
+            |reason| Ok(Err(reason)),
+            |it| operation(&it, RuleEffect::Deny, &mut Vec::new()),
+        );
+        operations.push(match read? {
             Ok(found) => found,
             Err(reason) => {
                 lost(policies, row, &format!("{reason}: every request is denied"));
@@ -195,16 +223,17 @@ fn deny(
     Ok(())
 }
 
-/// The clients that a source of a denial is about. `notPrincipals` and `notNamespaces` are about all others.
+/// The clients that a source of a denial is about. `notPrincipals` and its kin are about all others.
 fn denied(
     source: &SourceNode<'_>,
-    trust_domain: &str,
+    policy: &IstioPolicy<'_>,
 ) -> Result<Result<DeniedClients, String>, String> {
     let keys: Vec<&str> = source.entries()?.into_iter().map(|(key, _)| key).collect();
     let (inverse, positive) = match keys[..] {
         ["notPrincipals"] => ("notPrincipals", "principals"),
         ["notNamespaces"] => ("notNamespaces", "namespaces"),
-        _ => return Ok(clients(source, trust_domain)?.map(DeniedClients::These)),
+        ["notServiceAccounts"] => ("notServiceAccounts", "serviceAccounts"),
+        _ => return Ok(clients(source, policy, None)?.map(DeniedClients::These)),
     };
-    Ok(identities(positive, &source.texts_of(inverse)?, trust_domain).map(DeniedClients::AllBut))
+    Ok(identities(positive, &source.texts_of(inverse)?, policy).map(DeniedClients::AllBut))
 }

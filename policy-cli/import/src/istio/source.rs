@@ -1,11 +1,12 @@
 //! Sources of rules: who sends.
 
+use super::policy::IstioPolicy;
 use crate::file::SourceNode;
 use crate::mesh::{ClientCondition, IdentityCondition, NamedClients, NetworkCondition};
 use policy_crds::quote;
 
 /// The fields that are translated.
-const FIELDS: &[&str] = &["principals", "namespaces", "ipBlocks", "notIpBlocks"];
+const FIELDS: &[&str] = &["principals", "namespaces", "serviceAccounts", "ipBlocks", "notIpBlocks"];
 
 /// The other fields of a source.
 const OTHERS: &[&str] = &[
@@ -13,7 +14,6 @@ const OTHERS: &[&str] = &[
     "requestPrincipals",
     "notRequestPrincipals",
     "notNamespaces",
-    "serviceAccounts",
     "notServiceAccounts",
     "trustDomains",
     "notTrustDomains",
@@ -24,28 +24,39 @@ const OTHERS: &[&str] = &[
 /// The note of a source or operation without a value. It would stand for everything, and Istio refuses it.
 pub(super) const EMPTY: &str = "one without a value, which Istio refuses";
 
-/// The clients of a source, all of whose fields must hold; or why they cannot be said.
+/// The clients of a source, all of whose fields must hold; or why they cannot be said. Where `left_out` takes the
+/// reasons, as for a rule that allows, names that cannot be said are left out beside others.
 ///
 /// # Errors
 /// It has another form than its definition says.
 pub(super) fn clients(
     source: &SourceNode<'_>,
-    trust_domain: &str,
+    policy: &IstioPolicy<'_>,
+    mut left_out: Option<&mut Vec<String>>,
 ) -> Result<Result<ClientCondition, String>, String> {
     source.entries()?;
-    if let Some(message) = source.untranslated(FIELDS, OTHERS) {
+    let fault = source.untranslated(FIELDS, OTHERS).or_else(|| source.empty_list(FIELDS));
+    if let Some(message) = fault {
         return Ok(Err(message));
     }
     if !source.has_any(FIELDS)? {
         return Ok(Err(EMPTY.to_owned()));
     }
     let mut identity = IdentityCondition::Anyone;
-    for field in ["principals", "namespaces"] {
-        let texts = source.texts_of(field)?;
+    for field in ["principals", "namespaces", "serviceAccounts"] {
+        let mut texts = source.texts_of(field)?;
         if texts.is_empty() {
             continue;
         }
-        match identities(field, &texts, trust_domain) {
+        if let Some(left_out) = &mut left_out {
+            let reason = |text: &&str| identities(field, &[text], policy).err();
+            let reasons: Vec<String> = texts.iter().filter_map(reason).collect();
+            if reasons.len() < texts.len() {
+                texts.retain(|text| reason(text).is_none());
+                left_out.extend(reasons);
+            }
+        }
+        match identities(field, &texts, policy) {
             Ok(own) => match identity.met(&own) {
                 Some(both) => identity = both,
                 None => return Ok(Err("no client has all of its fields".to_owned())),
@@ -78,10 +89,11 @@ fn network(text: &str) -> String {
 pub(super) fn identities(
     field: &str,
     texts: &[&str],
-    trust_domain: &str,
+    policy: &IstioPolicy<'_>,
 ) -> Result<IdentityCondition, String> {
     let read = |text: &str, clients: &mut NamedClients| match field {
-        "principals" => principal(text, trust_domain, clients),
+        "principals" => principal(text, &policy.trust_domain, clients),
+        "serviceAccounts" => account(text, &policy.namespace, clients),
         _ => namespace(text, clients),
     };
     let mut clients = NamedClients::default();
@@ -121,6 +133,15 @@ fn principal(text: &str, trust_domain: &str, clients: &mut NamedClients) -> Opti
         _ => return None,
     }
     Some(false)
+}
+
+/// Adds a ServiceAccount: `NAMESPACE/NAME`, or a name in the namespace of the policy. Istio takes no patterns.
+fn account(text: &str, own: &str, clients: &mut NamedClients) -> Option<bool> {
+    let (namespace, name) = text.split_once('/').unwrap_or((own, text));
+    (is_plain(namespace) && is_plain(name) && !name.contains('/')).then(|| {
+        clients.accounts.insert((namespace.to_owned(), name.to_owned()));
+        false
+    })
 }
 
 fn namespace(text: &str, clients: &mut NamedClients) -> Option<bool> {

@@ -4,8 +4,9 @@ use super::clients::{ClientCondition, IdentityCondition};
 use super::requests::RequestCondition;
 use super::workloads::WorkloadUnit;
 use crate::report::{Fidelity, ReportRow, SourceLine};
-use policy_crds::LabelSelector;
+use policy_crds::{LabelSelector, quote};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// The policies of a source, and the rows of its report.
 #[derive(Debug, Default)]
@@ -69,6 +70,16 @@ impl PortChoice {
         match self {
             Self::Range(first, last) => (*first..=*last).contains(&number),
             Self::Name(own) => name == Some(own),
+        }
+    }
+}
+
+impl fmt::Display for PortChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Range(first, last) if first == last => write!(f, "{first}"),
+            Self::Range(first, last) => write!(f, "{first}-{last}"),
+            Self::Name(name) => f.write_str(&quote(name)),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::clients::{ClientCondition, GrantRequirement};
 use super::closures::{namespace_row, widen_denials};
 use super::names::MeshObjects;
 use super::plan::{PortPlan, plan};
-use super::policies::{MeshPolicies, SelectedWorkloads};
+use super::policies::{MeshPolicies, PortChoice, SelectedWorkloads};
 use super::requests::RequestCondition;
 use super::workloads::{WorkloadUnit, WorkloadUnits};
 use crate::manifest::{Imported, Manifest};
@@ -55,6 +55,7 @@ pub(crate) fn write_servers(
         errors.extend(written.err().into_iter().flatten().map(|error| error.to_string()));
     }
     note_untouched(&mut policies, &touched);
+    note_undeclared(&mut policies, workloads);
     closed.extend(policies.closed_namespaces.iter().cloned());
     if policies.denies_by_default {
         closed.extend(open.iter().cloned());
@@ -82,6 +83,27 @@ fn note_untouched(policies: &mut MeshPolicies, touched: &BTreeSet<usize>) {
     rows.extend(policies.closures.iter().map(|(row, _)| *row));
     for row in rows.difference(touched) {
         policies.worsen(*row, Fidelity::Omitted, UNSELECTED);
+    }
+}
+
+/// Notes the ports of grants that no container of their workloads declares, which therefore have no Server.
+fn note_undeclared(policies: &mut MeshPolicies, workloads: &WorkloadUnits) {
+    let mut notes: Vec<(usize, String)> = Vec::new();
+    for grant in &policies.grants {
+        let units: Vec<&WorkloadUnit> =
+            workloads.units.iter().filter(|unit| grant.selection.selects(unit)).collect();
+        let is_declared = |choice: &PortChoice| {
+            let mut ports = units.iter().flat_map(|unit| &unit.ports);
+            ports.any(|(number, name)| choice.is(*number, name.as_deref()))
+        };
+        let undeclared = grant.ports.iter().flatten().filter(|choice| !is_declared(choice));
+        let note = |choice: &PortChoice| {
+            format!("no container of its workloads declares the port {choice}: it stays closed")
+        };
+        notes.extend(undeclared.filter(|_| !units.is_empty()).map(|it| (grant.row, note(it))));
+    }
+    for (row, note) in notes {
+        policies.worsen(row, Fidelity::Narrower, &note);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::file::{ImportFile, SourceNode};
 use crate::report::{Fidelity, ReportRow};
 use policy_crds::annotation::DEFAULT_POLICY;
 use policy_crds::resource::{ContainerPort, Pod};
-use policy_crds::{Body, Resource, parse, quote};
+use policy_crds::{Body, Expression, LabelSelector, Operator, Resource, parse, quote};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -107,6 +107,23 @@ impl WorkloadUnits {
             tell_apart(unit, others.map(|(_, other)| other));
         }
         Self { units, namespaces, unread }
+    }
+
+    /// The Namespaces of the files that have the labels of a selector. One that asks for the absence of labels
+    /// selects none, because a Namespace of the cluster may have more of them.
+    pub(crate) fn namespaces_with(&self, selector: &LabelSelector) -> Vec<String> {
+        let is_sure = |it: &Expression| matches!(it.operator, Operator::In(_) | Operator::Exists);
+        if !selector.match_expressions.iter().all(is_sure) {
+            return Vec::new();
+        }
+        let has_them = |(_, object): &(&String, &Value)| {
+            let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+            let text = |(key, value): (&String, &Value)| {
+                Some((Arc::from(key.as_str()), Arc::from(value.as_str()?)))
+            };
+            selector.matches(&labels.into_iter().flatten().filter_map(text).collect())
+        };
+        self.namespaces.iter().filter(has_them).map(|(name, _)| name.clone()).collect()
     }
 
     /// The ServiceAccounts of the workloads that a test selects in a namespace, if no workload that it does

@@ -4,7 +4,7 @@ use super::super::request::header;
 use crate::cluster::controller::PodFlags;
 use crate::inventory::InventoryFlags;
 use crate::output::WideFormat;
-use crate::why::ClientArgument;
+use crate::why::WhyClient;
 use clap::Args;
 use http::{HeaderName, HeaderValue, Method};
 use policy_core::DecisionId;
@@ -48,17 +48,17 @@ Examples:
   portcullis why -o json --from sa/shop/cart --to deploy/web:8080 GET / | jq '.answers[].causes[0]'"
 )]
 pub(crate) struct WhyArgs {
-    /// Client: sa/NAMESPACE/NAME, an identity as certificates carry it, or an address for a client
-    /// without mesh TLS
+    /// Client: sa/NAMESPACE/NAME, a workload such as deploy/NAME, an identity, whole or short, or an address
+    /// for a client without mesh TLS
     #[arg(long, value_name = "CLIENT", required_unless_present_any = ["subject", "last", "log"])]
-    pub(super) from: Option<ClientArgument>,
+    pub(super) from: Option<WhyClient>,
 
     /// Address of a client with an identity; by default one inside the cluster
     #[arg(long, value_name = "ADDRESS")]
     pub(super) address: Option<IpAddr>,
 
-    /// Port of a workload: pod/NAME:PORT, deploy/NAME:PORT and the like, svc/NAME:PORT with a port of the
-    /// Service or of its pods, or NAMESPACE/POD:PORT; of --last also without the port
+    /// Port of a workload, by number or name: pod/NAME:PORT, deploy/NAME:PORT and the like, svc/NAME:PORT with a
+    /// port of the Service or of its pods, or NAMESPACE/POD:PORT; of --last also without the port
     #[arg(long, value_name = "WORKLOAD:PORT", required_unless_present_any = ["subject", "last", "log"])]
     pub(super) to: Option<String>,
 

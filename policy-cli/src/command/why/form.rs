@@ -1,14 +1,15 @@
 //! The forms of the arguments of `portcullis why`.
 
 use super::arguments::{WhyArgs, WhySubject};
-use crate::why::{ClientArgument, PortArgument, QuestionRequest};
-use http::HeaderMap;
+use crate::why::{PortArgument, QuestionRequest, WhyClient};
+use http::header::HOST;
+use http::{HeaderMap, Uri};
 use policy_core::DecisionId;
 use std::path::PathBuf;
 
 /// The kinds of questions.
 pub(super) enum WhyForm {
-    Asked(ClientArgument, PortArgument, Option<QuestionRequest>),
+    Asked(WhyClient, PortArgument, Option<QuestionRequest>),
     Id(DecisionId),
     Last(usize),
     Log(PathBuf, Option<(String, u16)>),
@@ -65,7 +66,8 @@ fn place(to: Option<&str>) -> Result<Option<(String, u16)>, String> {
     let Some(to) = to else { return Ok(None) };
     to.parse::<PortArgument>().map_err(|error| format!("--to: {error}"))?;
     let (workload, port) = to.rsplit_once(':').unwrap_or((to, ""));
-    Ok(port.parse().ok().map(|port| (workload.to_owned(), port)))
+    let port = port.parse().map_err(|_| format!("--to: `{port}` is no number of a port"))?;
+    Ok(Some((workload.to_owned(), port)))
 }
 
 /// The request of the arguments; `None`: the connection itself.
@@ -75,9 +77,7 @@ fn request(args: &WhyArgs) -> Result<Option<QuestionRequest>, String> {
         Some(WhySubject::Id(_)) | None => None,
     };
     let (method, target) = match (method, &args.path, &args.grpc) {
-        (None, None, Some(call)) => {
-            ("POST".to_owned(), format!("/{}", call.trim_start_matches('/')))
-        }
+        (None, None, Some(call)) => ("POST".to_owned(), format!("/{}", called(call)?)),
         (Some(method), Some(path), None) => (method.to_string(), path.clone()),
         (None, None, None) if args.headers.is_empty() && args.host.is_none() => return Ok(None),
         _ => return Err("a request is METHOD and PATH, or --grpc SERVICE/METHOD".to_owned()),
@@ -86,9 +86,39 @@ fn request(args: &WhyArgs) -> Result<Option<QuestionRequest>, String> {
     for (name, value) in &args.headers {
         headers.append(name.clone(), value.clone());
     }
+    // As it is given to other clients; there is one host.
+    let stated = headers.remove(HOST).and_then(|host| Some(host.to_str().ok()?.to_owned()));
+    let host = args.host.clone().or(stated);
+    let (host, target) = match host {
+        Some(host) => (Some(host), target),
+        None => of_url(&target).map_or((None, target), |(host, path)| (Some(host), path)),
+    };
+    let is_target = target.starts_with('/') || target.contains("://") || target == "*";
+    if !is_target && method != "CONNECT" {
+        return Err(format!("`{target}` is no path: it begins with `/`"));
+    }
     let grpc = args.grpc.is_some();
     let h2 = grpc || args.http2;
-    Ok(Some(QuestionRequest { method, target, host: args.host.clone(), headers, h2, grpc }))
+    Ok(Some(QuestionRequest { method, target, host, headers, h2, grpc }))
+}
+
+/// The call of gRPC, `SERVICE/METHOD`.
+fn called(call: &str) -> Result<&str, String> {
+    let call = call.trim_start_matches('/');
+    if call.contains('/') {
+        return Ok(call);
+    }
+    let near = call.rsplit_once('.');
+    let near = near.map(|(service, method)| format!("; is it {service}/{method}?"));
+    Err(format!("--grpc: `{call}` is no SERVICE/METHOD{}", near.unwrap_or_default()))
+}
+
+/// The host and the path of a URL.
+fn of_url(target: &str) -> Option<(String, String)> {
+    let url: Uri = target.parse().ok()?;
+    url.scheme()?;
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    Some((url.authority()?.to_string(), path.to_owned()))
 }
 
 #[cfg(test)]
@@ -121,6 +151,36 @@ mod tests {
         }
         let asked = ["--from", "10.0.0.1", "--to", "a/b:1", "--host", "c", "GET", "/"];
         assert!(read(&asked).is_ok());
+    }
+
+    #[test]
+    fn a_request_is_written_as_other_clients_take_it() {
+        let asked = |words: &[&str]| {
+            let from = ["--from", "10.0.0.1", "--to", "a/b:1"];
+            let WhyForm::Asked(_, _, request) = read(&[&from[..], words].concat())? else {
+                panic!("another form")
+            };
+            let request = request.unwrap();
+            assert!(!request.headers.contains_key(HOST));
+            Ok::<_, String>((request.host, request.target))
+        };
+        let expected = (Some("web.example".to_owned()), "/a?b".to_owned());
+        for words in [
+            &["GET", "/a?b", "-H", "Host: web.example"][..],
+            &["GET", "/a?b", "--host", "web.example", "-H", "host: other"],
+            &["GET", "http://web.example/a?b"],
+        ] {
+            assert_eq!(asked(words), Ok(expected.clone()), "{words:?}");
+        }
+        assert_eq!(asked(&["--grpc", "/a.B/C"]), Ok((None, "/a.B/C".to_owned())));
+        assert_eq!(asked(&["OPTIONS", "*"]), Ok((None, "*".to_owned())));
+        for (words, hint) in [
+            (&["--grpc", "shop.Cart.Add"][..], "is it shop.Cart/Add?"),
+            (&["GET", "api"], "begins with `/`"),
+        ] {
+            let error = asked(words).unwrap_err();
+            assert!(error.contains(hint), "{error}");
+        }
     }
 
     #[test]
