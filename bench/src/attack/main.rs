@@ -7,6 +7,7 @@ mod bytes;
 use anyhow::Context;
 use clap::Parser;
 use policy_bench::attack::{Attack, Made};
+use policy_bench::stats;
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::LocalSet;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 /// Attacks a proxy at a fixed pace until standard input ends, and says what was done, as a line of JSON.
 #[derive(Debug, Parser)]
@@ -97,7 +98,11 @@ async fn run(attack: Attack) -> anyhow::Result<()> {
         for number in 0..attack.connections {
             let manner = Manner::of(number);
             let to = if manner.speaks_http2() { attack.http2 } else { attack.http1 };
-            tokio::task::spawn_local(keep(manner, from, to, Rc::clone(&counts)));
+            // Spread over a pace: in step, all would be one burst, which a proxy that ends
+            // connections breaks up and one that keeps them does not.
+            let place = usize::from(attacker) * attack.connections + number;
+            let phase = stats::number(place) / stats::number(all);
+            tokio::task::spawn_local(keep(manner, (from, to), phase, Rc::clone(&counts)));
         }
     }
     let begun = async {
@@ -115,8 +120,10 @@ async fn run(attack: Attack) -> anyhow::Result<()> {
 }
 
 /// Keeps one connection of this manner for ever: the next one follows when one has ended.
-async fn keep(manner: Manner, from: Ipv4Addr, to: SocketAddr, counts: Rc<Counts>) {
+/// `phase`: the part of its pace that passes between the first connection and its first act.
+async fn keep(manner: Manner, (from, to): (Ipv4Addr, SocketAddr), phase: f64, counts: Rc<Counts>) {
     let mut first = true;
+    let mut wait = manner.pace().mul_f64(phase);
     loop {
         if let Ok(stream) = connect(manner, from, to).await {
             counts.opened.set(counts.opened.get() + 1);
@@ -124,7 +131,8 @@ async fn keep(manner: Manner, from: Ipv4Addr, to: SocketAddr, counts: Rc<Counts>
                 counts.begun.set(counts.begun.get() + 1);
             }
             // Whatever ends it is the proxy's choice.
-            _ = Box::pin(attack(manner, stream, to, &counts)).await;
+            let wait = std::mem::take(&mut wait);
+            _ = Box::pin(attack(manner, stream, (to, wait), &counts)).await;
         }
         sleep(AGAIN).await;
     }
@@ -146,7 +154,7 @@ async fn connect(manner: Manner, from: Ipv4Addr, to: SocketAddr) -> std::io::Res
 async fn attack(
     manner: Manner,
     mut stream: TcpStream,
-    to: SocketAddr,
+    (to, wait): (SocketAddr, Duration),
     counts: &Counts,
 ) -> std::io::Result<()> {
     let (mut reader, mut writer) = stream.split();
@@ -165,7 +173,7 @@ async fn attack(
         }
     };
     let acts = async {
-        let mut turns = interval(manner.pace());
+        let mut turns = interval_at(Instant::now() + wait, manner.pace());
         turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
         for number in 0_u32.. {
             turns.tick().await;

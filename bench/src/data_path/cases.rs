@@ -203,6 +203,7 @@ impl Case {
         }
         match kind {
             Kind::Portcullis | Kind::Haproxy => true,
+            Kind::Unrecorded => matches!(self.entry, Entry::Routed | Entry::Meshed),
             Kind::Bare => plain && self.rules == 1 && self.workers == 1,
             Kind::Nginx => self.entry != Entry::Raw && self.rules == 1,
             // Without policy it lets through what is to be denied.

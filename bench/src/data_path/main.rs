@@ -116,14 +116,21 @@ fn main() -> anyhow::Result<()> {
 
 /// The proxies that are there. Of one that is not there is a note.
 fn present(cli: &Cli, programs: &Programs, document: &mut Document) -> anyhow::Result<Vec<Kind>> {
-    let wanted =
-        [Kind::Portcullis, Kind::Bare, Kind::Haproxy, Kind::Nginx, Kind::Envoy, Kind::EnvoyRbac];
+    let wanted = [
+        Kind::Portcullis,
+        Kind::Unrecorded,
+        Kind::Bare,
+        Kind::Haproxy,
+        Kind::Nginx,
+        Kind::Envoy,
+        Kind::EnvoyRbac,
+    ];
     let wanted = wanted.into_iter().filter(|kind| cli.peers.is_empty() || cli.peers.contains(kind));
     let (mut versions, mut kinds) = (Map::new(), Vec::new());
     for kind in wanted {
         match programs.version(kind) {
             Some(version) => {
-                if kind != Kind::EnvoyRbac {
+                if !matches!(kind, Kind::EnvoyRbac | Kind::Unrecorded) {
                     versions.insert(kind.name().to_owned(), Value::String(version));
                 }
                 kinds.push(kind);

@@ -82,7 +82,8 @@ pub(crate) fn fill(document: &mut Document, results: &[Result], rounds: usize, s
          proxy's processes."
     ));
     document.notes.extend(results.iter().filter_map(attacks));
-    let peers = [Kind::Bare, Kind::Haproxy, Kind::Nginx, Kind::Envoy, Kind::EnvoyRbac];
+    let peers =
+        [Kind::Unrecorded, Kind::Bare, Kind::Haproxy, Kind::Nginx, Kind::Envoy, Kind::EnvoyRbac];
     let heads = peers.map(|peer| format!("of {}'s", peer.name()));
     let mut columns = vec!["case", "CPU, µs each"];
     columns.extend(heads.iter().map(String::as_str));

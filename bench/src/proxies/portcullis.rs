@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-pub(super) fn start(setup: &Setup<'_>, mut ports: Ports) -> anyhow::Result<Proxy> {
+pub(super) fn start(kind: Kind, setup: &Setup<'_>, mut ports: Ports) -> anyhow::Result<Proxy> {
     let manifests = policy::manifests(setup.rules);
     let controller =
         Controller::start(&setup.programs.controller, &setup.folder.join("manifests"), &manifests)?;
@@ -32,6 +32,7 @@ pub(super) fn start(setup: &Setup<'_>, mut ports: Ports) -> anyhow::Result<Proxy
     ];
     let forwards = forwards.map(|(listen, port, to)| format!("{listen},{port},{to}")).join(" ");
     let server = Own {
+        kind,
         name: "portcullis",
         workload: policy::WORKLOAD,
         certificate: "server",
@@ -50,6 +51,7 @@ pub(super) fn opaque(setup: &Setup<'_>, mut ports: Ports) -> anyhow::Result<Prox
     // Endpoints are at the application's own ports.
     (ports.tls1, ports.raw_tls) = (http, raw);
     let server = Own {
+        kind: Kind::Portcullis,
         name: "portcullis",
         workload: policy::WORKLOAD,
         certificate: "server",
@@ -69,6 +71,7 @@ pub(super) fn outbound(setup: &Setup<'_>, ports: Ports, to: Upstreams) -> anyhow
     let [http, raw] = policy::SERVICES;
     let forwards = format!("{},{http} {},{raw}", ports.out_http, ports.out_raw);
     let client = Own {
+        kind: Kind::Portcullis,
         name: "portcullis-out",
         workload: policy::CLIENT,
         certificate: "client",
@@ -80,6 +83,7 @@ pub(super) fn outbound(setup: &Setup<'_>, ports: Ports, to: Upstreams) -> anyhow
 
 /// One of ours: its log, its workload, its certificate and identity, its listeners.
 struct Own {
+    kind: Kind,
     name: &'static str,
     workload: &'static str,
     certificate: &'static str,
@@ -96,6 +100,7 @@ fn run(
     let admin = free()?;
     let file = |name: &str| setup.certificates.join(name).display().to_string();
     let certificate = own.certificate;
+    let unrecorded = (own.kind == Kind::Unrecorded).then(|| "--decisions=off".to_owned());
     let launch = Launch::new(&setup.programs.proxy)
         .args(["run", "--workload", own.workload, "--policy-addr", &controller.grpc.to_string()])
         .args(own.listeners.clone())
@@ -106,6 +111,7 @@ fn run(
         .args([format!("--identity-key={}", file(&format!("{certificate}.key")))])
         .args([format!("--identity-roots={}", file("ca.crt"))])
         .args([format!("--identity-name={}", own.identity)])
+        .args(unrecorded)
         .on(setup.cores)
         .logging_to(&setup.folder.join(format!("{}.log", own.name)))?;
     let mut process = launch.start()?;
@@ -118,7 +124,7 @@ fn run(
         std::thread::sleep(Duration::from_millis(20));
     }
     let (processes, helpers) = (vec![process], vec![controller.process]);
-    Ok(Proxy { kind: Kind::Portcullis, ports, processes, helpers, admin: Some(admin) })
+    Ok(Proxy { kind: own.kind, ports, processes, helpers, admin: Some(admin) })
 }
 
 fn is_ready(admin: SocketAddr) -> bool {

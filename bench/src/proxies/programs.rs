@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 pub enum Kind {
     /// Ours.
     Portcullis,
+    /// Ours, which records no decisions.
+    Unrecorded,
     /// hyper without any policy.
     Bare,
     /// HAProxy without policy.
@@ -26,6 +28,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Portcullis => "Portcullis",
+            Self::Unrecorded => "Portcullis, no record",
             Self::Bare => "bare hyper",
             Self::Haproxy => "HAProxy",
             Self::Nginx => "nginx",
@@ -36,7 +39,7 @@ impl Kind {
 
     /// True if it decides by rules.
     pub fn has_policy(self) -> bool {
-        matches!(self, Self::Portcullis | Self::EnvoyRbac)
+        matches!(self, Self::Portcullis | Self::Unrecorded | Self::EnvoyRbac)
     }
 }
 
@@ -81,7 +84,9 @@ impl Programs {
     pub fn version(&self, kind: Kind) -> Option<String> {
         let path = |path: &Path| path.display().to_string();
         let said = match kind {
-            Kind::Portcullis => machine::said(&path(&self.proxy), &["--version"]),
+            Kind::Portcullis | Kind::Unrecorded => {
+                machine::said(&path(&self.proxy), &["--version"])
+            }
             Kind::Bare if self.bare.exists() => "hyper 1".to_owned(),
             Kind::Bare => String::new(),
             Kind::Haproxy => machine::said("haproxy", &["-v"]),

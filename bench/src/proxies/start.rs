@@ -36,7 +36,7 @@ impl Proxy {
     fn inbound(kind: Kind, setup: &Setup<'_>, ports: Ports) -> anyhow::Result<Self> {
         let mut proxy = match kind {
             Kind::Portcullis if setup.side == Side::OpaquePair => portcullis::opaque(setup, ports)?,
-            Kind::Portcullis => portcullis::start(setup, ports)?,
+            Kind::Portcullis | Kind::Unrecorded => portcullis::start(kind, setup, ports)?,
             Kind::Bare => {
                 let addresses = [ports.http1.to_string(), setup.application.http.to_string()];
                 let launch = Launch::new(&setup.programs.bare).args(addresses).on(setup.cores);
@@ -67,7 +67,7 @@ impl Proxy {
             Kind::Portcullis => portcullis::outbound(setup, ports, to)?,
             Kind::Haproxy => haproxy::outbound(setup, ports, to)?,
             Kind::Envoy => envoy::outbound(setup, ports, to)?,
-            Kind::Bare | Kind::Nginx | Kind::EnvoyRbac => {
+            Kind::Unrecorded | Kind::Bare | Kind::Nginx | Kind::EnvoyRbac => {
                 bail!("{} is not set up for outbound connections", kind.name())
             }
         };

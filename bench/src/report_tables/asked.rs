@@ -4,7 +4,7 @@
 mod figure;
 mod mesh;
 
-use figure::{Cases, ENVOY, Figure, HAPROXY, Limit, OURS, number, one, text};
+use figure::{Cases, ENVOY, Figure, HAPROXY, Limit, OURS, UNRECORDED, number, one, text};
 use policy_bench::load::Outcome;
 use policy_bench::report::{Document, Table};
 use policy_bench::stats::{self, Spread};
@@ -30,7 +30,8 @@ pub(crate) fn table(documents: &[Document]) -> Table {
 
 fn data_path(raw: &Value) -> Vec<Figure> {
     let cases = Cases(raw);
-    [http1(cases), http2(cases), tls(cases), raw_tcp(cases), mesh::outbound(cases)].concat()
+    [http1(cases), refusals(cases), http2(cases), tls(cases), raw_tcp(cases), mesh::outbound(cases)]
+        .concat()
 }
 
 fn http1(cases: Cases<'_>) -> Vec<Figure> {
@@ -82,6 +83,16 @@ fn http1(cases: Cases<'_>) -> Vec<Figure> {
             stats::ratio(&cases.cpu("workers-2", OURS), &cases.cpu("workers-1", OURS)),
         ),
     ]
+}
+
+/// What the record of decisions costs a refused request.
+fn refusals(cases: Cases<'_>) -> Vec<Figure> {
+    let all = [("denied-route", "denied by route"), ("denied-identity", "denied by identity")];
+    let figure = |(case, title)| {
+        let name = format!("{title}: CPU of a sidecar's that records nothing");
+        Figure::new(&name, "at most 1.05", Limit::AtMost(1.05), cases.against(case, UNRECORDED))
+    };
+    all.into_iter().map(figure).collect()
 }
 
 fn http2(cases: Cases<'_>) -> Vec<Figure> {
@@ -282,7 +293,7 @@ mod tests {
     fn what_was_not_measured_is_said() {
         let table = table(&[]);
         assert!(table.rows.iter().all(|row| row.last() == Some(&Cell::from("not measured"))));
-        assert_eq!(table.rows.len(), 49);
+        assert_eq!(table.rows.len(), 51);
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub use fault::{Exceeded, Fault, ResponseFault};
 
 use crate::headers::{DECISION, PROXY_CONNECTION, PROXY_ERROR};
 use crate::limiter::RateLimitExceeded;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, Version};
@@ -153,7 +153,7 @@ impl ResponseFormat {
     fn add_decision(&self, answer: &Answer, headers: &mut http::HeaderMap) {
         let refused = matches!(answer, Answer::Denied(_) | Answer::Limited(_));
         if let Some(id) = self.decision.filter(|_| refused && self.tells_reason()) {
-            headers.insert(DECISION, header_value(&id.to_string()));
+            headers.insert(DECISION, id_value(id));
         }
     }
 
@@ -362,6 +362,18 @@ fn is_grpc(head: &Parts) -> bool {
 /// Converts a text that may come from policy, and need not be a legal header value.
 fn header_value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("unexpected error"))
+}
+
+/// Length of an id as text.
+const ID_LENGTH: usize = 10;
+
+/// Returns an id as its text, in one allocation.
+fn id_value(id: DecisionId) -> HeaderValue {
+    let mut text = BytesMut::with_capacity(ID_LENGTH);
+    // Writing to memory cannot fail.
+    let _ = write!(text, "{id}");
+    let unexpected = HeaderValue::from_static("unexpected error");
+    HeaderValue::from_maybe_shared(text.freeze()).unwrap_or(unexpected)
 }
 
 /// Percent-encodes a message (gRPC over HTTP/2, *Responses*): space to `~` except `%` stay, every

@@ -46,6 +46,7 @@ impl Figure {
 }
 
 pub(super) const OURS: &str = "Portcullis";
+pub(super) const UNRECORDED: &str = "Portcullis, no record";
 pub(super) const HAPROXY: &str = "HAProxy";
 pub(super) const ENVOY: &str = "Envoy";
 

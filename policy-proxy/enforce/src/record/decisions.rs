@@ -219,7 +219,7 @@ fn empty(
         samples: Vec::new(),
         explanation: None,
         last_at: now,
-        sampled_at: now,
+        sample_due: now,
         is_churn: false,
     }
 }
@@ -243,12 +243,12 @@ impl DecisionGroup {
     }
 
     fn wants_sample(&self, now: Instant) -> bool {
-        self.samples.is_empty() || now.saturating_duration_since(self.sampled_at) >= SAMPLE_INTERVAL
+        now >= self.sample_due
     }
 
     /// Keeps the first sample and the last ones.
     fn sample(&mut self, sample: DecisionSample, now: Instant) {
-        self.sampled_at = now;
+        self.sample_due = now.checked_add(SAMPLE_INTERVAL).unwrap_or(now);
         if self.samples.len() >= SAMPLES {
             self.samples.remove(1);
         }

@@ -38,8 +38,8 @@ pub struct DecisionGroup {
     pub explanation: Option<Arc<str>>,
     /// The time of `last` by the clock that does not jump.
     pub(super) last_at: Instant,
-    /// The time of the last sample.
-    pub(super) sampled_at: Instant,
+    /// The time from which on the next sample is kept.
+    pub(super) sample_due: Instant,
     /// True if the next group may take the place of this one.
     pub(super) is_churn: bool,
 }

@@ -9,9 +9,10 @@
 //! Every operation takes constant time, but for one pass over the table per second, at most.
 
 use super::group::{Class, DecisionGroup, GroupKey, GroupSubject};
+use foldhash::HashMap;
 use policy_core::{DecisionId, PodPart};
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Maximum number of groups, of those of one subject, of clients without an identity, and of the
@@ -109,7 +110,7 @@ impl GroupTable {
             process,
             slots: Vec::new(),
             free: Vec::new(),
-            subjects: HashMap::new(),
+            subjects: HashMap::default(),
             anonymous: ClassState::new(ANONYMOUS),
             outbound: ClassState::new(OUTBOUND),
             replaceable: Vec::new(),

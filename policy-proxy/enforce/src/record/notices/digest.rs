@@ -8,8 +8,8 @@
 
 use super::rate::{Rate, SECOND};
 use crate::record::client_key::ClientKey;
+use foldhash::HashMap;
 use policy_core::Denied;
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
@@ -99,7 +99,7 @@ impl Digest {
     pub(super) fn new(interval: Duration) -> Self {
         Self {
             interval,
-            clients: HashMap::new(),
+            clients: HashMap::default(),
             kinds: [0; 2],
             audited: [0; 2],
             lines: Rate::new(),
