@@ -66,7 +66,7 @@ fn sayable_policy() -> impl Strategy<Value = ServerPolicy> {
             if let Some(request) = &mut exemption.request {
                 let method = if is_grpc { Method::POST } else { Method::GET };
                 let path = RequestMatch::path(PathPattern::exact(path));
-                *request = path.with_method(Some(method));
+                *request = path.with_method(Some(method)).into();
             }
         }
         policy
@@ -121,7 +121,7 @@ fn crowded_policy() -> impl Strategy<Value = ServerPolicy> {
             policy.exemptions = exemption.into_iter().collect();
             if protocol == Protocol::Grpc {
                 for exemption in &mut policy.exemptions {
-                    exemption.request = Some(RequestMatch::grpc(Some("a"), Some("b")));
+                    exemption.request = Some(RequestMatch::grpc(Some("a"), Some("b")).into());
                 }
             }
             policy
