@@ -1,6 +1,7 @@
 //! An HTTP connection, its in-flight requests, and their bodies.
 
 mod held;
+mod hold;
 mod watch;
 
 use super::accepted::AcceptedConnection;

@@ -15,10 +15,10 @@ use tokio::task::AbortHandle;
 
 /// The places that a worker's connections have.
 #[derive(Default)]
-pub(super) struct Places(RefCell<Slab<Rc<Place>>>);
+pub(super) struct Places(RefCell<Slab<Rc<ConnectionPlace>>>);
 
 /// The place of one connection.
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     index: Cell<usize>,
     port: Cell<NonZeroU16>,
     client: SocketAddr,
@@ -48,12 +48,12 @@ pub(super) trait InboundConnection {
 
 /// Places of one group, or of one address of it.
 #[derive(Default)]
-struct Part<'a> {
+struct PortPart<'a> {
     weight: usize,
-    places: Vec<&'a Rc<Place>>,
+    places: Vec<&'a Rc<ConnectionPlace>>,
 }
 
-impl Place {
+impl ConnectionPlace {
     /// Creates a place of `port` for a client of which the address alone is known.
     pub(super) fn new(port: NonZeroU16, stranger: &Peer, since: u32) -> Rc<Self> {
         Rc::new(Self {
@@ -125,12 +125,12 @@ impl Place {
 
 impl Places {
     /// Adds a place.
-    pub(super) fn add(&self, place: &Rc<Place>) {
+    pub(super) fn add(&self, place: &Rc<ConnectionPlace>) {
         place.index.set(self.0.borrow_mut().insert(Rc::clone(place)));
     }
 
     /// Removes a place.
-    pub(super) fn remove(&self, place: &Place) {
+    pub(super) fn remove(&self, place: &ConnectionPlace) {
         self.0.borrow_mut().try_remove(place.index.get());
     }
 
@@ -138,7 +138,7 @@ impl Places {
     /// `gone` is told.
     pub(super) fn take(
         &self,
-        (own, port): (&Place, NonZeroU16),
+        (own, port): (&ConnectionPlace, NonZeroU16),
         (permits, most): (&ConnectionPermits, usize),
         now: u32,
         gone: impl Fn(SocketAddr),
@@ -157,7 +157,12 @@ impl Places {
     /// Returns the places that are given away for `own`: of the group that has most, the address that has
     /// most, if it has more than the newcomer would. Many at a time where there are many, because all are
     /// looked at.
-    fn chosen(&self, (own, port): (&Place, NonZeroU16), most: usize, now: u32) -> Vec<Rc<Place>> {
+    fn chosen(
+        &self,
+        (own, port): (&ConnectionPlace, NonZeroU16),
+        most: usize,
+        now: u32,
+    ) -> Vec<Rc<ConnectionPlace>> {
         let all = self.0.borrow();
         let of_port = || all.iter().filter(|(_, place)| place.port() == port && !place.is_gone());
         let groups = parts(of_port().map(|(_, place)| place), |place| place.group.get().0);
@@ -165,7 +170,7 @@ impl Places {
         let least = weight.saturating_add(groups.get(&key).map_or(0, |group| group.weight));
         let mut groups: Vec<_> = groups.into_iter().collect();
         groups.sort_by_key(|(_, group)| Reverse(group.weight));
-        for (group, Part { weight, places }) in groups {
+        for (group, PortPart { weight, places }) in groups {
             if group != key && weight <= least {
                 continue;
             }
@@ -173,7 +178,7 @@ impl Places {
             let least = addresses.get(&own.client.ip()).map_or(0, |part| part.places.len());
             let mut addresses: Vec<_> = addresses.into_values().collect();
             addresses.sort_by_key(|part| Reverse(part.places.len()));
-            for Part { places, .. } in addresses {
+            for PortPart { places, .. } in addresses {
                 let more = places.len().saturating_sub(least);
                 if group == key && more < 2 {
                     break;
@@ -193,10 +198,10 @@ impl Places {
 
 /// Divides places by `key`.
 fn parts<'a, K: std::hash::Hash + Eq>(
-    places: impl Iterator<Item = &'a Rc<Place>>,
-    key: impl Fn(&Place) -> K,
-) -> HashMap<K, Part<'a>> {
-    let mut parts: HashMap<K, Part<'a>> = HashMap::new();
+    places: impl Iterator<Item = &'a Rc<ConnectionPlace>>,
+    key: impl Fn(&ConnectionPlace) -> K,
+) -> HashMap<K, PortPart<'a>> {
+    let mut parts: HashMap<K, PortPart<'a>> = HashMap::new();
     for place in places {
         let part = parts.entry(key(place)).or_default();
         part.weight = part.weight.saturating_add(place.group.get().1);
@@ -258,7 +263,7 @@ mod tests {
         /// A connection from this address; none if there is no place for it.
         fn open(&self, from: [u8; 4], activity: (bool, u32)) -> Option<Rc<Fake>> {
             let peer = Peer::new(SocketAddr::from((from, 1)), PeerTls::Absent);
-            let place = Place::new(PORT, &peer, NOW);
+            let place = ConnectionPlace::new(PORT, &peer, NOW);
             let bounds = (&self.permits, self.most);
             let taken = self.places.take((&place, PORT), bounds, NOW, |_| {});
             taken.then(|| {

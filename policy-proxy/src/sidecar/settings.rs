@@ -105,8 +105,9 @@ impl SidecarConfig {
         self.limits.heads.checked_div(self.workers.get()).unwrap_or_default()
     }
 
-    /// One worker's part of the room for bodies that one side of a connection does not take: at least
-    /// what two connections may hold within the windows.
+    /// One worker's part of the room for what requests hold: at least what two connections may hold within
+    /// the windows and the bound of a head. A buffer that doubles as it fills, and the head that is forwarded, are
+    /// up to four times its bytes.
     pub(super) fn most_bodies(&self) -> usize {
         let limits = &self.limits;
         let part = MOST_BODIES.checked_div(self.workers.get()).unwrap_or_default();
@@ -114,7 +115,8 @@ impl SidecarConfig {
         let client = if is_adaptive { MAX_WINDOW } else { limits.http2_connection_window };
         let windows = [client, limits.http2_upstream_windows.1];
         let windows = windows.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        let of_one = windows.into_iter().fold(MOST_QUEUED, usize::saturating_add);
+        let head = usize::try_from(limits.request_head).unwrap_or(usize::MAX).saturating_mul(4);
+        let of_one = windows.into_iter().chain([head]).fold(MOST_QUEUED, usize::saturating_add);
         part.max(of_one.saturating_mul(2))
     }
 
@@ -177,13 +179,16 @@ mod tests {
     fn the_room_for_bodies_is_no_smaller_than_what_two_connections_may_hold() {
         const MIB: usize = 1024 * 1024;
         let mut config = SidecarConfig::new("web");
-        assert_eq!(config.most_bodies(), 8 * MIB);
+        assert_eq!(config.most_bodies(), 16 * MIB);
         config.workers = NonZeroUsize::new(16).unwrap();
+        config.limits.request_head = 0;
         assert_eq!(config.most_bodies(), 6 * MIB);
         config.limits.http2_connection_window = 8 * 1024 * 1024;
         config.limits.http2_upstream_windows.1 = 4 * 1024 * 1024;
         assert_eq!(config.most_bodies(), 26 * MIB);
         config.limits.http2_adaptive_window = true;
         assert_eq!(config.most_bodies(), 42 * MIB);
+        config.limits.request_head = 1024 * 1024;
+        assert_eq!(config.most_bodies(), 50 * MIB);
     }
 }

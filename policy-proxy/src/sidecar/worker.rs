@@ -2,7 +2,7 @@
 
 use super::head_room::HeadRoom;
 use super::permits::{ConnectionPermits, RequestPermits};
-use super::places::{InboundConnection, Place, Places};
+use super::places::{ConnectionPlace, InboundConnection, Places};
 use super::settings::{Listener, SidecarConfig};
 use crate::outbound::clients::MeshClients;
 use crate::outbound::refusal_log::RefusalLog;
@@ -123,7 +123,7 @@ pub(super) trait TrackedConnection {
 /// Permit of one connection of a port; released on drop.
 pub(super) struct ConnectionPermit {
     worker: Rc<Worker>,
-    place: Rc<Place>,
+    place: Rc<ConnectionPlace>,
 }
 
 /// Registration of a connection with its worker; removed on drop.
@@ -170,7 +170,7 @@ impl Worker {
         port: NonZeroU16,
         client: SocketAddr,
     ) -> Option<ConnectionPermit> {
-        let place = Place::new(port, &Peer::new(client, PeerTls::Absent), self.now());
+        let place = ConnectionPlace::new(port, &Peer::new(client, PeerTls::Absent), self.now());
         if !self.take_place(&place, port) {
             return None;
         }
@@ -180,7 +180,7 @@ impl Worker {
         Some(ConnectionPermit { worker: Rc::clone(self), place })
     }
 
-    fn take_place(&self, place: &Place, port: NonZeroU16) -> bool {
+    fn take_place(&self, place: &ConnectionPlace, port: NonZeroU16) -> bool {
         let bounds = (&self.shared.connection_permits, self.shared.config.limits.connections);
         let gone = |client| self.tcp_error(ErrorKind::TooManyConnections, client);
         self.places.take((place, port), bounds, self.now(), gone)
@@ -325,7 +325,7 @@ impl Worker {
 
 impl ConnectionPermit {
     /// Returns the connection's place.
-    pub(super) fn place(&self) -> Rc<Place> {
+    pub(super) fn place(&self) -> Rc<ConnectionPlace> {
         Rc::clone(&self.place)
     }
 

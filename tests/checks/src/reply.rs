@@ -34,6 +34,8 @@ struct Seen {
     /// The transfer codings in their order: `chunked` once more is the same coding to the sidecar.
     codings: Vec<Vec<u8>>,
     coded: bool,
+    /// True if it tells its length. A length beside a coding says nothing: the sidecar removes it (RFC 9112
+    /// section 6.3).
     sized: bool,
     /// With its trailers; none: it is broken.
     body: Option<(Vec<u8>, HeaderMap)>,
@@ -43,8 +45,8 @@ impl Seen {
     fn new(head: Parts, body: Option<(Vec<u8>, HeaderMap)>) -> Self {
         let reason = head.extensions.get::<ReasonPhrase>();
         let mut headers = head.headers;
-        let sized = headers.remove(CONTENT_LENGTH).is_some();
         let coded = headers.contains_key(TRANSFER_ENCODING);
+        let sized = headers.remove(CONTENT_LENGTH).is_some() && !coded;
         let lines = headers.get_all(TRANSFER_ENCODING).iter();
         let mut codings: Vec<Vec<u8>> = lines
             .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))

@@ -1,75 +1,20 @@
-//! What a connection's requests hold in memory beside their bodies, counted for its account: large heads
-//! of open requests, and over HTTP/1 bytes that are not parsed yet.
+//! The memory that a connection's requests hold beside their bodies.
 
-use super::{HttpConnection, InflightGuard};
-use crate::sidecar::head_room::{HeadPermit, body_group};
-use policy_enforce::error::ErrorKind;
+use crate::sidecar::head_room::HeadPermit;
 use policy_http::http2::{BodyAccount, HeldBytes};
-use policy_http::shutdown::Shutdown;
 use std::cell::{OnceCell, RefCell};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 /// The account of an HTTP/1 connection, opened with its first large head, and its bytes that are not
 /// parsed yet.
 #[derive(Debug, Default)]
 pub(super) struct HeldByHttp1 {
-    account: OnceCell<Rc<BodyAccount>>,
-    unparsed: RefCell<Option<HeldBytes>>,
+    pub(super) account: OnceCell<Rc<BodyAccount>>,
+    pub(super) unparsed: RefCell<Option<HeldBytes>>,
 }
 
 /// Room of a head, and its bytes.
 pub(super) struct HeldHead {
-    _permit: HeadPermit,
-    _bytes: HeldBytes,
+    pub(super) _permit: HeadPermit,
+    pub(super) _bytes: HeldBytes,
 }
-
-impl HttpConnection {
-    /// Makes an account end a connection where others need its room.
-    pub(super) fn end_by(account: &BodyAccount, connection: Weak<Self>) {
-        account.ended_by(move || connection.upgrade().iter().for_each(|own| own.end_for_room()));
-    }
-
-    /// Ends at once, because other connections need the room of what it holds.
-    fn end_for_room(&self) {
-        self.http_error(ErrorKind::TooManyRequests);
-        self.ending.raise(Shutdown::Immediate);
-    }
-
-    /// Counts bytes of HTTP/1 that are not parsed yet.
-    pub(in crate::sidecar) fn hold_unparsed(self: &Rc<Self>, bytes: usize) {
-        let bytes = if bytes > SMALL { bytes } else { 0 };
-        let mut held = self.held.unparsed.borrow_mut();
-        match &mut *held {
-            Some(own) if bytes > 0 => own.set(bytes),
-            Some(_) => *held = None,
-            None if bytes > 0 => *held = Some(HeldBytes::of(self.account(), bytes)),
-            None => {}
-        }
-    }
-
-    fn account(self: &Rc<Self>) -> &Rc<BodyAccount> {
-        let own = self.upstream.streams.account();
-        own.unwrap_or_else(|| {
-            self.held.account.get_or_init(|| {
-                let account = self.worker.bodies.account(body_group(&self.peer));
-                Self::end_by(&account, Rc::downgrade(self));
-                Rc::new(account)
-            })
-        })
-    }
-}
-
-impl InflightGuard {
-    /// Holds room for the request's head until the request is over.
-    pub(in crate::sidecar) fn hold(&self, head: Option<HeadPermit>) {
-        let Some(permit) = head else { return };
-        let account = self.connection.account();
-        let bytes = HeldBytes::of(account, permit.bytes());
-        if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
-            open.head = Some(Box::new(HeldHead { _permit: permit, _bytes: bytes }));
-        }
-    }
-}
-
-/// Bytes that are not parsed yet and count for nothing.
-const SMALL: usize = 4 * 1024;
