@@ -43,7 +43,10 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     };
     block_on(async {
         match form {
-            WhyForm::Asked(from, to, request) => question(args, from, &to, request).await,
+            WhyForm::Asked(asked) => {
+                let (from, to, request) = *asked;
+                question(args, from, &to, request).await
+            }
             WhyForm::Id(id) => {
                 let ports = match args.admin_address {
                     Some(address) => vec![SidecarAdmin::Address(address)],

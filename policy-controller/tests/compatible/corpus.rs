@@ -16,8 +16,11 @@ use tonic::transport::Endpoint;
 
 /// Scenarios about what Linkerd's schema does not have, and about pods without Linkerd's injector
 /// whose Namespace cannot be read.
-const EXTENSIONS: [&str; 2] =
-    ["undeclared-ports-are-refused-where-asked", "an-invalid-namespace-opens-nothing"];
+const EXTENSIONS: [&str; 3] = [
+    "undeclared-ports-are-refused-where-asked",
+    "an-invalid-namespace-opens-nothing",
+    "the-ports-of-a-traffictarget-are-those-that-it-names",
+];
 
 /// The folders of manifests.
 fn folders() -> Vec<PathBuf> {

@@ -26,7 +26,8 @@ async fn what_an_api_server_stores_of_an_object_that_breaks_opens_nothing() {
     let mut followed = Followed::start(cluster.client(), config(&control_plane)).await;
     followed.synced(1).await;
     let count = long_or("STORED", BROKEN);
-    let worlds: Vec<World> = worlds().into_iter().filter(World::is_plain).collect();
+    let worlds = worlds().into_iter().filter(World::is_plain);
+    let worlds: Vec<World> = worlds.filter(|world| !has_smi(world)).collect();
     let step = (worlds.len() / count.div_ceil(EACH) / 3).max(1);
     let (mut closed, mut opened) = (0, Vec::new());
     for (seed, world) in worlds.iter().step_by(step).enumerate() {
@@ -95,6 +96,12 @@ async fn what_an_api_server_stores_of_an_object_that_breaks_opens_nothing() {
     println!("{closed} objects broke");
     assert!(closed >= count, "too few objects broke: {closed}");
     assert!(opened.is_empty(), "{} requests were opened\n{}", opened.len(), opened.join("\n"));
+}
+
+/// True for objects of SMI, in versions that its last definitions do not serve any more.
+fn has_smi(world: &World) -> bool {
+    let group = |value: &Value| value["apiVersion"].as_str().map(str::to_owned);
+    world.values().iter().filter_map(group).any(|group| group.contains(".smi-spec.io/"))
 }
 
 /// Creates the objects of a world, with their statuses, in namespaces that are there.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// The kinds of questions.
 pub(super) enum WhyForm {
-    Asked(WhyClient, PortArgument, Option<QuestionRequest>),
+    Asked(Box<(WhyClient, PortArgument, Option<QuestionRequest>)>),
     Id(DecisionId),
     Last(usize),
     Log(PathBuf, Option<(String, u16)>),
@@ -58,7 +58,7 @@ pub(super) fn form(args: &WhyArgs) -> Result<WhyForm, String> {
         });
     };
     let to = to.parse::<PortArgument>().map_err(|error: String| format!("--to: {error}"))?;
-    Ok(WhyForm::Asked(from.clone(), to, request(args)?))
+    Ok(WhyForm::Asked(Box::new((from.clone(), to, request(args)?))))
 }
 
 /// The workload and port of the lines of a log that name none.
@@ -157,10 +157,10 @@ mod tests {
     fn a_request_is_written_as_other_clients_take_it() {
         let asked = |words: &[&str]| {
             let from = ["--from", "10.0.0.1", "--to", "a/b:1"];
-            let WhyForm::Asked(_, _, request) = read(&[&from[..], words].concat())? else {
+            let WhyForm::Asked(asked) = read(&[&from[..], words].concat())? else {
                 panic!("another form")
             };
-            let request = request.unwrap();
+            let request = asked.2.unwrap();
             assert!(!request.headers.contains_key(HOST));
             Ok::<_, String>((request.host, request.target))
         };
