@@ -114,8 +114,9 @@ const CURL: [(&str, &str); 11] = [
     ("-i", "/cut"),
 ];
 
-/// The same over HTTP/2, where the application speaks it.
-const CURL_HTTP2: [(&str, &str); 9] = [
+/// The same over HTTP/2, where the application speaks it. An answer that is cut is not among them: its reset may
+/// overtake what came before, without a sidecar, too.
+const CURL_HTTP2: [(&str, &str); 8] = [
     ("-i", "/fields"),
     ("-i -d body", "/echo"),
     ("-I", "/head"),
@@ -123,7 +124,6 @@ const CURL_HTTP2: [(&str, &str); 9] = [
     ("-i", "/none/304"),
     ("-i", "/trailers"),
     ("-i", "/hints"),
-    ("-i", "/cut"),
     ("-i -d body", "/denied"),
 ];
 
