@@ -49,6 +49,7 @@ pub use object::{Body, Claims, FieldError, Invalid, Object, ObjectKey, ObjectMet
 pub use other_workload::{OtherWorkload, TEMPLATE, other_workload, template_place};
 pub use parse::identity::principal;
 pub use parse::name::{is_dns_label, is_dns_name};
+pub use parse::values::METHODS;
 pub use parse::{
     AttachmentTimes, HOSTNAMES_ATTACHED, NotAnObject, Part, hostname, parse, parse_all,
     parse_written, parts,

@@ -146,7 +146,7 @@ pub(crate) fn pattern(node: &JsonNode<'_>) -> Option<Pattern> {
 }
 
 /// The methods that a match may name (Gateway API HTTPMethod).
-pub(crate) const METHODS: [&str; 9] =
+pub const METHODS: [&str; 9] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
 /// A method.

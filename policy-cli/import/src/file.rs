@@ -237,19 +237,6 @@ impl<'a> SourceNode<'a> {
         self.list_of(key)?.iter().map(Self::text).collect()
     }
 
-    /// True if one of these lists of strings has an element.
-    ///
-    /// # Errors
-    /// One is something else.
-    pub(crate) fn has_any(&self, keys: &[&str]) -> Result<bool, String> {
-        for key in keys {
-            if !self.texts_of(key)?.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// The text of a scalar: a string, a number or a truth value.
     pub(crate) fn scalar(&self) -> Option<String> {
         match self.value {
@@ -294,6 +281,29 @@ impl<'a> SourceNode<'a> {
         }
         let key = map.keys().find(|key| !known.contains(&key.as_str()))?;
         Some(format!("{} is not translated", quote(key)))
+    }
+
+    /// The remark about a mapping of lists that is not translated as it stands, as by [`Self::untranslated`], or
+    /// because a list or all of it is empty: without a value it would stand for everything.
+    ///
+    /// # Errors
+    /// It is no mapping of lists of strings.
+    pub(crate) fn untranslated_lists(
+        &self,
+        known: &[&str],
+        others: &[&str],
+    ) -> Result<Option<String>, String> {
+        self.entries()?;
+        let found = self.untranslated(known, others).or_else(|| self.empty_list(known));
+        if found.is_some() {
+            return Ok(found);
+        }
+        for key in known {
+            if !self.texts_of(key)?.is_empty() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(format!("{} is empty", quote(self.key()))))
     }
 
     /// The root of its document.

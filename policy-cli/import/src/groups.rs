@@ -60,8 +60,13 @@ pub(crate) fn write_groups(
     routes: &[SourceRoute],
     choice: &GroupChoice<'_>,
 ) -> Result<Imported, Vec<String>> {
-    let mut writer =
-        GroupWriter { choice, name, imported: Imported::default(), seen: HashMap::new() };
+    let mut writer = GroupWriter {
+        choice,
+        name,
+        imported: Imported::default(),
+        seen: HashMap::new(),
+        expressions: BTreeMap::new(),
+    };
     let mut entries = Vec::new();
     for route in routes {
         entries.extend(writer.entries(route));
@@ -73,7 +78,7 @@ pub(crate) fn write_groups(
     }
     writer.put_groups(&entries).map_err(|errors| texts(&errors))?;
     if choice.server.is_some() {
-        writer.put_expressions(routes).map_err(|errors| texts(&errors))?;
+        writer.put_expressions().map_err(|errors| texts(&errors))?;
         writer.put_timeouts(routes).map_err(|errors| texts(&errors))?;
     }
     Ok(writer.imported)
@@ -84,18 +89,17 @@ fn texts(errors: &[FieldError]) -> Vec<String> {
 }
 
 /// The match of a route's regular expression.
-fn expression_match(route: &SourceRoute) -> Option<Value> {
-    let expression = route.expression.as_ref()?;
+fn expression_match(route: &SourceRoute, expression: &str) -> Value {
     let mut one = json!({"path": {"type": "RegularExpression", "value": expression}});
     if let (Some(method), Value::Object(fields)) = (&route.method, &mut one) {
         fields.insert("method".to_owned(), json!(method));
     }
-    Some(one)
+    one
 }
 
-/// The reason why no HTTPRoute takes a route's regular expression.
-fn expression_fault(route: &SourceRoute, server: &str) -> Option<String> {
-    let rules = json!([{"matches": [expression_match(route)?]}]);
+/// The reason why no HTTPRoute takes the match of a regular expression.
+fn expression_fault(wanted: &Value, server: &str) -> Option<String> {
+    let rules = json!([{"matches": [wanted]}]);
     let spec = json!({"parentRefs": [server_reference(server)], "rules": rules});
     let errors = Manifest::new(Kind::PolicyHttpRoute, None, "route", spec).err()?;
     let messages: Vec<&str> = errors.iter().map(|error| &*error.message).collect();
@@ -108,6 +112,8 @@ struct GroupWriter<'a> {
     imported: Imported,
     /// The first route of each method and shape of a path.
     seen: HashMap<(Option<String>, String), String>,
+    /// The matches of regular expressions that an HTTPRoute takes, by the longest time of their routes.
+    expressions: BTreeMap<Option<String>, Vec<Value>>,
 }
 
 impl GroupWriter<'_> {
@@ -121,21 +127,17 @@ impl GroupWriter<'_> {
                 Err(fault) => faults.push(fault),
             }
         }
-        let fault = self.choice.server.and_then(|server| expression_fault(route, server));
-        let kept = route.expression.is_some() && self.choice.server.is_some() && fault.is_none();
-        if let Some(fault) = fault {
-            faults.push(fault);
-        } else if let (Some(expression), false) = (&route.expression, kept) {
-            faults.push(format!(
-                "the regular expression {} is no path of a group; --server writes an HTTPRoute with it",
-                quote(expression)
-            ));
-        }
+        let kept = match &route.expression {
+            Some(expression) => {
+                self.keep(route, expression).map_err(|fault| faults.push(fault)).ok()
+            }
+            None => None,
+        };
         if route.timeout.is_some() && self.choice.server.is_none() {
             faults.push("its timeout has no Server to be on; --server writes it".to_owned());
         }
         let (fidelity, note) = &route.fidelity;
-        let written = !entries.is_empty() || kept;
+        let written = !entries.is_empty() || kept.is_some();
         let fidelity = match (written, faults.is_empty()) {
             (false, _) => Fidelity::Omitted,
             (true, false) => Fidelity::Narrower,
@@ -143,18 +145,28 @@ impl GroupWriter<'_> {
         };
         let paths = entries.iter().filter_map(|entry| entry.get("path")?.as_str());
         let mut notes: Vec<String> = paths.map(str::to_owned).collect();
-        notes.extend(
-            route
-                .expression
-                .iter()
-                .filter(|_| kept)
-                .map(|it| format!("HTTPRoute with the regular expression {}", quote(it))),
-        );
+        notes.extend(kept);
         notes.extend((!note.is_empty()).then(|| note.clone()));
         notes.extend(faults);
         let (place, subject) = (route.place.clone(), route.subject.as_str());
         self.imported.rows.push(ReportRow::at(place, subject, fidelity, notes.join("; ")));
         entries
+    }
+
+    /// Keeps a regular expression for an HTTPRoute: the note about it, or why it is not written.
+    fn keep(&mut self, route: &SourceRoute, expression: &str) -> Result<String, String> {
+        let Some(server) = self.choice.server else {
+            return Err(format!(
+                "the regular expression {} is no path of a group; --server writes an HTTPRoute with it",
+                quote(expression)
+            ));
+        };
+        let wanted = expression_match(route, expression);
+        if let Some(fault) = expression_fault(&wanted, server) {
+            return Err(fault);
+        }
+        self.expressions.entry(route.timeout.clone()).or_default().push(wanted);
+        Ok(format!("HTTPRoute with the regular expression {}", quote(expression)))
     }
 
     /// The element of a path; an error if no group takes it, or another route has it.
@@ -203,21 +215,13 @@ impl GroupWriter<'_> {
     }
 
     /// HTTPRoutes of the regular expressions that no group says.
-    fn put_expressions(&mut self, routes: &[SourceRoute]) -> Result<(), Vec<FieldError>> {
-        let mut by_timeout: BTreeMap<Option<&str>, Vec<Value>> = BTreeMap::new();
-        for route in routes {
-            let Some(one) = expression_match(route) else { continue };
-            if self.choice.server.is_some_and(|server| expression_fault(route, server).is_some()) {
-                continue;
-            }
-            by_timeout.entry(route.timeout.as_deref()).or_default().push(one);
-        }
+    fn put_expressions(&mut self) -> Result<(), Vec<FieldError>> {
         let rule = |(timeout, matches): (Option<&str>, &[Value])| match timeout {
             Some(timeout) => json!({"matches": matches, "timeouts": {"request": timeout}}),
             None => json!({"matches": matches}),
         };
-        let rules = by_timeout.iter().flat_map(|(timeout, matches)| {
-            matches.chunks(RULE_MATCHES).map(|matches| rule((*timeout, matches)))
+        let rules = self.expressions.iter().flat_map(|(timeout, matches)| {
+            matches.chunks(RULE_MATCHES).map(|matches| rule((timeout.as_deref(), matches)))
         });
         let rules: Vec<Value> = rules.collect();
         for (number, rules) in (1_usize..).zip(rules.chunks(ROUTE_RULES)) {

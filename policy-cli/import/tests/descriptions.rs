@@ -223,23 +223,30 @@ spec:
     assert_eq!(left_out(&found), []);
 }
 
-/// Linkerd takes an empty text for an absent one, and an empty `any` holds for no request.
-#[test]
-fn conditions_of_a_profile_without_a_value_describe_what_linkerd_matches() {
-    let profile = "\
+/// A ServiceProfile, up to its routes.
+const PROFILE: &str = "\
 apiVersion: linkerd.io/v1alpha2
 kind: ServiceProfile
 metadata: {name: web.shop.svc.cluster.local, namespace: shop}
 spec:
-  routes:
+  routes:";
+
+/// Linkerd takes an empty text for an absent one, and an empty `any` holds for no request.
+#[test]
+fn conditions_of_a_profile_without_a_value_describe_what_linkerd_matches() {
+    let profile = [
+        PROFILE,
+        "
   - {name: a, condition: {any: []}}
   - {name: b, condition: {method: GET, any: []}}
   - {name: c, condition: {method: get, pathRegex: /c}}
   - {name: d, condition: {method: PUT, pathRegex: ''}}
   - {name: e, condition: {pathRegex: /e, all: []}}
-";
+",
+    ]
+    .concat();
     let choice = GroupChoice { name: None, namespace: Some("shop"), server: Some("web") };
-    let found = service_profiles(&file(profile), &choice).unwrap();
+    let found = service_profiles(&file(&profile), &choice).unwrap();
     let mut own = routes(&found);
     own.sort();
     let expected = [("PUT", "/"), ("PUT", "/*rest"), ("any", "/e")];
@@ -251,17 +258,16 @@ spec:
 /// One expression that no path can match took the whole import with it.
 #[test]
 fn an_expression_that_matches_no_path_is_left_out_alone() {
-    let text = "\
-apiVersion: linkerd.io/v1alpha2
-kind: ServiceProfile
-metadata: {name: web.shop.svc.cluster.local, namespace: shop}
-spec:
-  routes:
+    let text = [
+        PROFILE,
+        "
   - {name: call, condition: {method: POST, pathRegex: 'com.example.User\\/Get'}}
   - {name: number, condition: {method: GET, pathRegex: '/\\d+'}}
-";
+",
+    ]
+    .concat();
     let choice = GroupChoice { server: Some("web"), ..GroupChoice::default() };
-    let found = service_profiles(&file(text), &choice).unwrap();
+    let found = service_profiles(&file(&text), &choice).unwrap();
     assert_eq!(left_out(&found), [(6, "call", Fidelity::Omitted)]);
     let note = found.rows.iter().find(|row| row.subject == "call").unwrap();
     assert!(note.note.contains("matches no path: a path begins with `/`"), "{}", note.note);

@@ -2,6 +2,7 @@
 
 use super::filter::REDIRECT_STATUSES;
 use crate::kind::Kind;
+use crate::parse::values::METHODS;
 use crate::render::conditions::conditions;
 use crate::render::definition::{Definition, Status, Version};
 use crate::render::profile::Profile;
@@ -136,13 +137,12 @@ fn request_match() -> Value {
         ],
         &[],
     );
-    let methods = &["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
     let everything = json!({"type": "PathPrefix", "value": "/"});
     object(
         "All parts must match.",
         &[
             ("path", or(path, everything)),
-            ("method", one_of("The method.", methods)),
+            ("method", one_of("The method.", &METHODS)),
             ("headers", headers()),
             ("queryParams", query_params()),
         ],

@@ -1,6 +1,5 @@
 //! Operations of rules: what is sent, and to which port.
 
-use super::source::EMPTY;
 use crate::file::SourceNode;
 use crate::mesh::{PathCondition, PortChoice, RequestCondition, escaped};
 use policy_crds::quote;
@@ -34,13 +33,8 @@ pub(super) fn operation(
     effect: RuleEffect,
     left_out: &mut Vec<String>,
 ) -> Result<Result<IstioOperation, String>, String> {
-    node.entries()?;
-    let fault = node.untranslated(FIELDS, OTHERS).or_else(|| node.empty_list(FIELDS));
-    if let Some(message) = fault {
+    if let Some(message) = node.untranslated_lists(FIELDS, OTHERS)? {
         return Ok(Err(message));
-    }
-    if !node.has_any(FIELDS)? {
-        return Ok(Err(EMPTY.to_owned()));
     }
     let mut ports = Vec::new();
     for text in node.texts_of("ports")? {

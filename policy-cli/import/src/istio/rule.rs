@@ -76,11 +76,21 @@ fn parts<'a>(rule: &SourceNode<'a>, list: &str, part: &str) -> Result<Vec<RulePa
         let found = node.require(part)?;
         Ok(match node.unknown(&[part]) {
             Some((other, _)) => Err(format!("`{}` does not belong beside `{part}`", other.key())),
-            None if found.entries()?.is_empty() => Err(format!("`{part}` is empty")),
             None => Ok(found),
         })
     };
     rule.list_of(list)?.iter().map(read).collect()
+}
+
+/// What `read` makes of a part; or why it cannot be said.
+///
+/// # Errors
+/// Those of `read`.
+fn said<'a, T>(
+    part: RulePart<'a>,
+    read: impl FnOnce(&SourceNode<'a>) -> Result<Result<T, String>, String>,
+) -> Result<Result<T, String>, String> {
+    part.map_or_else(|reason| Ok(Err(reason)), |node| read(&node))
 }
 
 /// Adds the grants of a rule; or the reason why there is none.
@@ -100,19 +110,14 @@ fn allow(
     let mut left_out = Vec::new();
     let mut senders = Vec::new();
     for source in parts(rule, "from", "source")? {
-        match source
-            .map_or_else(|reason| Ok(Err(reason)), |it| clients(&it, policy, Some(&mut left_out)))?
-        {
+        match said(source, |node| clients(node, policy, Some(&mut left_out)))? {
             Ok(clients) => senders.push(clients),
             Err(reason) => lost(policies, row, &reason),
         }
     }
     let mut operations: Vec<IstioOperation> = Vec::new();
     for node in parts(rule, "to", "operation")? {
-        match node.map_or_else(
-            |reason| Ok(Err(reason)),
-            |it| operation(&it, RuleEffect::Allow, &mut left_out),
-        )? {
+        match said(node, |node| operation(node, RuleEffect::Allow, &mut left_out))? {
             Ok(found) => operations.push(found),
             Err(reason) => lost(policies, row, &reason),
         }
@@ -179,26 +184,21 @@ fn deny(
     }
     let mut senders = Vec::new();
     for source in parts(rule, "from", "source")? {
-        senders.push(
-            match source.map_or_else(|reason| Ok(Err(reason)), |it| denied(&it, policy))? {
-                Ok(clients) => clients,
-                Err(reason) => {
-                    lost(policies, row, &format!("{reason}: denied from everybody"));
-                    DeniedClients::All
-                }
-            },
-        );
+        senders.push(match said(source, |node| denied(node, policy))? {
+            Ok(clients) => clients,
+            Err(reason) => {
+                lost(policies, row, &format!("{reason}: denied from everybody"));
+                DeniedClients::All
+            }
+        });
     }
     if senders.is_empty() {
         senders.push(DeniedClients::All);
     }
     let mut operations: Vec<IstioOperation> = Vec::new();
     for node in parts(rule, "to", "operation")? {
-        let read = node.map_or_else(
-            |reason| Ok(Err(reason)),
-            |it| operation(&it, RuleEffect::Deny, &mut Vec::new()),
-        );
-        operations.push(match read? {
+        let read = said(node, |node| operation(node, RuleEffect::Deny, &mut Vec::new()))?;
+        operations.push(match read {
             Ok(found) => found,
             Err(reason) => {
                 lost(policies, row, &format!("{reason}: every request is denied"));

@@ -21,9 +21,6 @@ const OTHERS: &[&str] = &[
     "notRemoteIpBlocks",
 ];
 
-/// The note of a source or operation without a value. It would stand for everything, and Istio refuses it.
-pub(super) const EMPTY: &str = "one without a value, which Istio refuses";
-
 /// The clients of a source, all of whose fields must hold; or why they cannot be said. Where `left_out` takes the
 /// reasons, as for a rule that allows, names that cannot be said are left out beside others.
 ///
@@ -34,13 +31,8 @@ pub(super) fn clients(
     policy: &IstioPolicy<'_>,
     mut left_out: Option<&mut Vec<String>>,
 ) -> Result<Result<ClientCondition, String>, String> {
-    source.entries()?;
-    let fault = source.untranslated(FIELDS, OTHERS).or_else(|| source.empty_list(FIELDS));
-    if let Some(message) = fault {
+    if let Some(message) = source.untranslated_lists(FIELDS, OTHERS)? {
         return Ok(Err(message));
-    }
-    if !source.has_any(FIELDS)? {
-        return Ok(Err(EMPTY.to_owned()));
     }
     let mut identity = IdentityCondition::Anyone;
     for field in ["principals", "namespaces", "serviceAccounts"] {

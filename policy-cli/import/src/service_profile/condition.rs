@@ -1,15 +1,11 @@
 //! Conditions of routes as alternatives of a path and a method.
 
 use crate::file::SourceNode;
-use policy_crds::quote;
+use policy_crds::{METHODS, quote};
 
 /// The most alternatives of a condition, and conditions inside conditions.
 const MAX_ALTERNATIVES: usize = 64;
 const MAX_DEPTH: usize = 16;
-
-/// The methods of routes.
-const METHODS: [&str; 9] =
-    ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
 
 /// A path and a method, both of which must match; absent: any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
