@@ -165,14 +165,12 @@ fn target_size(query: &TargetSizeOf, cx: &mut Context<'_>) -> TargetSize {
 }
 
 fn without_room(query: &TargetsWithoutRoom, cx: &mut Context<'_>) -> Arc<BTreeSet<Arc<str>>> {
-    let targets = cx.list(Kind::TrafficTarget, &query.0);
-    let mut targets: Vec<(CreationOrder, &ObjectKey)> =
-        targets.map(|target| (CreationOrder::of(&target.meta), &target.meta.key)).collect();
-    targets.sort();
+    let mut targets: Vec<_> = cx.list(Kind::TrafficTarget, &query.0).collect();
+    targets.sort_by_cached_key(|target| CreationOrder::of(&target.meta));
     let (mut requests, mut identities) = (0_usize, 0_usize);
     let mut ports = BTreeSet::new();
     let mut without = BTreeSet::new();
-    for (_, key) in targets {
+    for key in targets.iter().map(|target| &target.meta.key) {
         let size = cx.query(&TargetSizeOf(key.clone()));
         let own = size.ports.as_deref().into_iter().flatten();
         let more = own.clone().filter(|port| !ports.contains(*port)).count();

@@ -15,12 +15,10 @@ use std::sync::Arc;
 query!(ServersWithoutRoom, Arc<BTreeSet<ObjectKey>>, without_room);
 
 fn without_room(query: &ServersWithoutRoom, cx: &mut Context<'_>) -> Arc<BTreeSet<ObjectKey>> {
-    let servers = cx.list(Kind::Server, &query.0);
-    let mut servers: Vec<(CreationOrder, &ObjectKey)> =
-        servers.map(|server| (CreationOrder::of(&server.meta), &server.meta.key)).collect();
-    servers.sort();
+    let mut servers: Vec<_> = cx.list(Kind::Server, &query.0).collect();
+    servers.sort_by_cached_key(|server| CreationOrder::of(&server.meta));
     let (mut bytes, mut without) = (0_usize, BTreeSet::new());
-    for (_, server) in servers {
+    for server in servers.iter().map(|server| &server.meta.key) {
         let with = bytes.saturating_add(cx.query(&OversizedBindingsOf(server.clone())).bytes);
         if with > MAX_BYTES {
             without.insert(server.clone());
