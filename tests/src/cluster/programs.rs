@@ -206,14 +206,17 @@ pub(super) fn controller() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("PORTCULLIS_CONTROLLER") {
         return Ok(named.into());
     }
-    let name = "policy-controller-under-test";
-    let test = std::env::current_exe()?;
-    let found = test.ancestors().skip(1).take(2).map(|folder| folder.join(name));
-    found.into_iter().find(|path| path.is_file()).with_context(|| {
-        format!(
-            "there is no {name} beside {}: cargo builds it with this crate's tests",
-            test.display()
-        )
+    built_with_tests("policy-controller-under-test")
+}
+
+/// A binary that cargo built with the tests: in the folder of the running program, which is a binary itself, or
+/// in the one above, because programs of tests are in `deps`.
+pub(super) fn built_with_tests(name: &str) -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let mut found = program.ancestors().skip(1).take(2).map(|folder| folder.join(name));
+    found.find(|path| path.is_file()).with_context(|| {
+        let program = program.display();
+        format!("there is no {name} beside {program}: `cargo test --workspace --no-run` builds it")
     })
 }
 

@@ -1,6 +1,7 @@
 //! The images of this repository, made once from binaries of the sources as they are.
 
 use super::super::cache::{cache, locked};
+use super::super::programs::built_with_tests;
 use super::definition::Node;
 use crate::sources::root;
 use anyhow::{Context as _, Result, bail};
@@ -15,31 +16,17 @@ const IMAGES: [&str; 4] = ["proxy", "controller", "init", "cli"];
 /// take minutes to build.
 ///
 /// # Errors
-/// If the folder of the running program is not known.
+/// If cargo has not built them.
 pub fn binaries_of_images() -> Result<Vec<String>> {
     match std::env::var("PORTCULLIS_IMAGES_PROFILE") {
         Ok(profile) if profile.is_empty() => Ok(Vec::new()),
         Ok(profile) => Ok(vec!["--profile".to_owned(), profile]),
         Err(_) => {
-            let built = built_with_tests()?;
-            Ok(vec!["--bin-dir".to_owned(), built.display().to_string()])
+            let proxy = built_with_tests("policy-proxy")?;
+            let folder = proxy.parent().context("a binary is in a folder")?;
+            Ok(vec!["--bin-dir".to_owned(), folder.display().to_string()])
         }
     }
-}
-
-/// Folder of the binaries that cargo built with the tests: that of the running program, which is a binary
-/// itself, or the one above, because programs of tests are in `deps`.
-fn built_with_tests() -> Result<PathBuf> {
-    let program = std::env::current_exe()?;
-    let mut folders = program.ancestors().skip(1).take(2);
-    folders.find(|folder| folder.join("policy-proxy").is_file()).map(PathBuf::from).with_context(
-        || {
-            let program = program.display();
-            format!(
-                "there is no policy-proxy beside {program}: `cargo test --workspace --no-run` builds it"
-            )
-        },
-    )
 }
 
 /// Registry and folder of our images, before the image's name.
