@@ -85,7 +85,7 @@ fn http1(cases: Cases<'_>) -> Vec<Figure> {
     ]
 }
 
-/// What the record of decisions costs a refused request.
+/// The cost of the record of decisions to a refused request.
 fn refusals(cases: Cases<'_>) -> Vec<Figure> {
     let all = [("denied-route", "denied by route"), ("denied-identity", "denied by identity")];
     let figure = |(case, title)| {

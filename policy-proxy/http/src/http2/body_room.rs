@@ -32,7 +32,7 @@ pub struct BodyGroup {
     pub share: usize,
 }
 
-/// What a connection holds; released on drop.
+/// The bytes that a connection holds; released on drop.
 #[derive(Debug)]
 pub struct BodyAccount {
     room: Rc<BodyRoom>,
